@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+ *
+ * What the kernel side and the user side agree on: ring records, map values and
+ * ring-buffer events.  Included by the BPF programs (C, after vmlinux.h) and by
+ * the daemon and capture/ (C++).  Fixed-width types, explicit padding, sizes
+ * asserted at the end by both compilers.
+ *
+ * Times are CLOCK_MONOTONIC nanoseconds (bpf_ktime_get_ns) unless a name says
+ * "boot": those are CLOCK_BOOTTIME (task->start_boottime), the clock that
+ * /proc/PID/stat field 22 counts in ticks.
+ * A process is keyed by (tgid, process_start_boot_ns), a thread by (tid,
+ * thread_start_boot_ns) within it; comm is a label.  Ids are those of the
+ * initial pid namespace.
+ */
+#ifndef INCIDENT_BPF_EVENT_H
+#define INCIDENT_BPF_EVENT_H
+
+#ifdef __cplusplus
+#include <linux/types.h>
+namespace incident::bpf {
+#define EVENT_ASSERT(condition) static_assert(condition, #condition)
+#else
+#define EVENT_ASSERT(condition) _Static_assert(condition, #condition)
+#endif
+
+/* Layout version of everything below. */
+#define EVENT_LAYOUT 1
+
+#define COMM_LEN 16
+#define SYSCALL_ARGS 6
+#define OPEN_RECORDS 32
+#define MEMORY_RECORDS 16
+#define SIGNAL_RECORDS 16
+#define LINEAGE_RECORDS 8
+#define PATH_LAP 4096   /* bytes of path heap before it starts again at 0 */
+#define PATH_MAX_LEN 4096
+#define EXE_NAME_LEN 256
+#define ARGS_LEN 1024
+#define PATH_PARTS 24   /* directory levels of a path copied out of dentries */
+#define PATH_PART_LEN 64
+#define CGROUP_PARTS 12
+#define CGROUP_PART_LEN 96
+#define KERNEL_FRAMES 32
+#define REGISTER_WINDOWS 17 /* the 16 general registers, and the instruction pointer */
+#define WINDOW_LEN 256      /* bytes around a pointer: 128 before, 128 from it on */
+#define VMA_RECORDS 24
+#define VMA_NAME_LEN 64
+#define ELF_HEAD_LEN 1024
+#define ELF_HEADS 2
+#define STACK_PAGES_MAX 64
+#define STACK_PAGE 4096
+
+/* ---- rings: written only by the thread they belong to ------------------- */
+
+#define IN_FLIGHT (~0ULL) /* syscall_record.duration_ns of a call not returned */
+
+enum syscall_flags {
+    SYSCALL_COMPAT = 1 << 0, /* number is of the 32-bit table (int 0x80, TS_COMPAT) */
+};
+
+/* One call.  Record i of a slot stands at records[slot * ring_length + (i & (ring_length - 1))]. */
+struct syscall_record {
+    __u64 start_ns;
+    __u64 duration_ns;
+    __s64 ret; /* -errno or value; meaningless while in flight */
+    __s32 nr;
+    __u32 flags; /* enum syscall_flags */
+    __u64 args[SYSCALL_ARGS];
+};
+
+enum path_status {
+    PATH_KEPT = 0,
+    PATH_CUT = 1,   /* longer than PATH_MAX_LEN - 1 */
+    PATH_FAULT = 2, /* user memory not readable, neither at entry nor at exit */
+    PATH_PENDING = 3, /* not readable at entry; tried again at exit */
+};
+
+/* A call that names a path.  The same call's syscall_record has the same start_ns.
+ * The path's bytes stand at thread_side.heap[offset .. offset+length), no NUL.
+ * They are whole iff the slot's path_lap == lap, or path_lap == lap + 1 and the
+ * slot's path_offset <= offset: the heap is filled from 0 up, a path that begins
+ * below PATH_LAP may run past it, and the next one then starts at 0 again. */
+struct open_record {
+    __u64 start_ns;
+    __u64 duration_ns; /* IN_FLIGHT as above */
+    __s64 ret;
+    __s32 nr;
+    __u32 syscall_flags;
+    __u64 open_flags; /* openat's flags; for openat2 open_how.flags; 0 for calls that have none */
+    __s32 dirfd;      /* AT_FDCWD (-100) where the call has none */
+    __u32 lap;
+    __u32 offset;
+    __u16 length;
+    __u16 status; /* enum path_status */
+};
+
+/* brk, mmap, munmap, mremap that succeeded. */
+struct memory_record {
+    __u64 t_ns; /* at return */
+    __s32 nr;
+    __u32 flags;    /* enum syscall_flags */
+    __u64 address;  /* result: new break, mapping */
+    __s64 delta;    /* bytes of address space gained or given back; 0 = unknown (brk query) */
+    __u64 rss_pages; /* of the process, at t_ns */
+    __u64 minor_faults, major_faults; /* of the thread, at t_ns */
+    __u64 start_ns; /* of the call */
+};
+
+enum slot_state {
+    SLOT_FREE = 0,
+    SLOT_LIVE = 1,   /* a thread writes to it */
+    SLOT_PINNED = 2, /* the thread died by signal: the daemon reads it, then frees it */
+    SLOT_READING = 3, /* daemon only */
+};
+
+/* Map "threads": one per slot.  The first cache line is the hot one. */
+struct thread_slot {
+    __u64 syscalls; /* calls entered so far = index of the next record when none is in flight */
+    __u32 tid;
+    __u32 epoch; /* of the watch decision; 0: undecided */
+    __u32 in_call; /* 1 between entry and exit: record (syscalls - 1) is in flight */
+    __u32 state;   /* enum slot_state */
+    __u32 pending_path; /* 1: open record (opens - 1) is PATH_PENDING or awaits its result */
+    __u32 tgid;
+    __u64 generation; /* counts the slot's users */
+    __u64 thread_start_boot_ns;
+    __u64 process_start_boot_ns;
+    __u64 first_ns; /* recording began */
+
+    __u64 opens;    /* open records written so far */
+    __u64 memory_events;
+    __u64 exit_ns;  /* sched_process_exit, 0 while alive */
+    __u32 path_lap;
+    __u32 path_offset; /* where the next path goes */
+    __u64 paths_cut;
+    __u64 paths_faulted;
+    __u32 captured; /* 1: a thread_event was sent; 2: it could not be (ring buffer full) */
+    __u32 since_birth; /* 1: the thread's first event was seen, nothing before first_ns is missing */
+    char comm[COMM_LEN];
+    __u64 pad[15];
+};
+
+/* Map "sides": the small rings of a slot. */
+struct thread_side {
+    struct open_record opens[OPEN_RECORDS];
+    struct memory_record memory[MEMORY_RECORDS];
+    char heap[PATH_LAP + PATH_MAX_LEN];
+};
+
+/* ---- processes ----------------------------------------------------------- */
+
+enum signal_phase {
+    SIGNAL_GENERATED = 1, /* in the sender's context: sender fields are right */
+    SIGNAL_DELIVERED = 2, /* in the target's context: what the target does with it */
+};
+
+enum signal_disposition {
+    DISPOSITION_UNKNOWN = 0,
+    DISPOSITION_FATAL = 1,
+    DISPOSITION_HANDLED = 2,
+    DISPOSITION_IGNORED = 3,
+    DISPOSITION_STOP = 4,
+};
+
+struct signal_record {
+    __u64 t_ns;
+    __s32 number, code;
+    __s32 si_errno;
+    __u32 target_tid;
+    __u64 address; /* si_addr of a fault, si_value of a queued signal */
+    __u64 sender_start_boot_ns;
+    __u32 sender_tgid, sender_tid;
+    __u32 sender_uid;
+    __u8 phase;       /* enum signal_phase */
+    __u8 group;       /* generated: to the process, not one thread */
+    __u8 result;      /* generated: enum of include/trace/events/signal.h: 0 delivered, 1 ignored, 2 already pending, 3 overflow fail, 4 lose info */
+    __u8 disposition; /* delivered: enum signal_disposition */
+    char sender_comm[COMM_LEN];
+    __u64 seq; /* written last; equals its index + 1 when the record is whole */
+};
+
+enum lineage_kind { LINEAGE_FORK = 1, LINEAGE_EXEC = 2, LINEAGE_CHILD = 3, LINEAGE_CHILD_EXIT = 4, LINEAGE_THREAD_EXIT = 5 };
+
+struct lineage_record {
+    __u64 t_ns;
+    __u32 kind; /* enum lineage_kind */
+    __u32 tid;  /* of the child, of the exec'ing thread */
+    __s32 status; /* wait status of an exited child */
+    __u32 pad;
+    char comm[COMM_LEN]; /* of the child; the new one of an exec */
+};
+
+/* Map "processes", keyed by tgid; kept from fork (or first sight) to exit, and of
+ * a process that died by signal until the daemon deletes it. */
+struct process_entry {
+    __u64 start_boot_ns;
+    __u64 first_ns; /* first event seen */
+    __u64 fork_ns;  /* 0: older than the daemon */
+    __u64 exec_ns;  /* last exec, 0: none seen */
+    __u64 parent_start_boot_ns;
+    __u32 parent_tgid;
+    __u32 tgid;
+    char parent_comm[COMM_LEN];
+    char exec_name[EXE_NAME_LEN]; /* as given to the last execve seen (bprm->filename) */
+    __u32 execs;
+    __u32 since_birth;
+    __u32 uid;
+    __u32 pad0;
+
+    /* death by signal: the first thread that passes signal_deliver with a fatal signal writes it */
+    __u64 death_ns; /* 0: alive. compare-and-swap from 0 */
+    __u64 gone_ns;  /* the last thread exited */
+    __s32 death_signal, death_code;
+    __u32 death_tid;
+    __u32 death_event; /* 1: the death_event was sent; 2: it could not be */
+    __u64 death_address;
+    __u32 threads_sent, threads_unsent;
+    __u64 syscalls_unrecorded; /* made by threads that had no slot */
+    __u32 threads_unrecorded;
+    __u32 pad1;
+
+    __u64 signals; /* records written so far */
+    __u64 lineage;
+    struct signal_record signal[SIGNAL_RECORDS];
+    struct lineage_record line[LINEAGE_RECORDS];
+};
+
+/* ---- ring-buffer events -------------------------------------------------- */
+
+enum event_kind {
+    EVENT_DEATH = 1,   /* struct death_event: once a process, by the thread whose signal kills it */
+    EVENT_THREAD = 2,  /* struct thread_event + stack bytes: each thread of that process */
+    EVENT_GONE = 3,    /* struct event_header: the last thread of it has exited */
+    EVENT_SIGNAL = 4,  /* struct death_event with fatal = 0: a handled or ignored signal a rule asked for */
+    EVENT_WATCH = 5,   /* struct watch_event: is this process to be watched? */
+};
+
+struct event_header {
+    __u32 kind; /* enum event_kind */
+    __u32 layout; /* EVENT_LAYOUT */
+    __u64 t_ns;
+    __u32 tgid, tid;
+    __u64 process_start_boot_ns;
+    __u64 thread_start_boot_ns;
+};
+
+/* A path out of the kernel's own dentries: part[0] is the last component, the
+ * highest used part lies next to the root of the task's mount namespace. */
+struct kernel_path {
+    __u32 parts;
+    __u32 cut; /* more than PATH_PARTS levels, or a component longer than a part */
+    char part[PATH_PARTS][PATH_PART_LEN];
+};
+
+struct vma_record {
+    __u64 start, end;
+    __u64 page_offset; /* in pages, as vm_pgoff */
+    __u64 flags;       /* VM_READ 1, VM_WRITE 2, VM_EXEC 4, VM_SHARED 8 (include/linux/mm.h) */
+    __u64 inode;       /* 0: anonymous */
+    __u32 device;      /* kernel's internal dev_t: major << 20 | minor */
+    __u32 pad;
+    char name[VMA_NAME_LEN]; /* last path component, cut to fit */
+};
+
+/* First bytes of an ELF file as mapped, for its build-id note. */
+struct elf_head {
+    __u64 address; /* start of the mapping with page_offset 0; 0: unused */
+    __u32 length;  /* bytes read, 0: not resident */
+    __u32 pad;
+    __u8 bytes[ELF_HEAD_LEN];
+};
+
+struct death_event {
+    struct event_header h;
+    __s32 number, code, si_errno; /* what kills: group_exit_code's signal for one that arrives as SIGKILL */
+    __u32 fatal;                  /* 0: EVENT_SIGNAL */
+    __u32 delivered;              /* the number signal_deliver carried */
+    __u32 disposition;            /* enum signal_disposition */
+    __u32 group_exit_code;
+    __u32 has_siginfo;            /* code, address, siginfo are the kernel's; else they are the last generated record's, or 0 */
+    __u64 address;
+    __u8 siginfo[64];             /* first bytes of kernel_siginfo */
+
+    char comm[COMM_LEN];          /* of the dying thread */
+    char leader_comm[COMM_LEN];
+    __u32 uid, gid, euid, loginuid;
+    __u32 parent_tgid;            /* real_parent now */
+    __u32 threads;                /* signal->nr_threads */
+    __u64 parent_start_boot_ns;
+    char parent_comm[COMM_LEN];
+    __u32 pid_ns, mnt_ns, net_ns, user_ns, cgroup_ns;
+    __u32 ns_tgid;                /* own pid as the process itself sees it */
+    __u32 dumpable;               /* mm->flags MMF_DUMPABLE: 0 no, 1 yes, 2 root only */
+    __u32 oom_score_adj_plus;     /* oom_score_adj + 1000 */
+    __u64 rlimit_core;            /* soft */
+    __u64 cgroup_id;              /* of the default (v2) hierarchy */
+    __u64 rss_file_pages, rss_anon_pages, rss_shmem_pages, swap_pages;
+    __u64 total_vm_pages, hiwater_rss_pages, hiwater_vm_pages;
+    __u64 minor_faults, major_faults; /* of the whole process, ended threads included */
+    __u64 start_code, end_code, start_brk, brk, start_stack, arg_start, arg_end, env_start, env_end;
+    __u32 args_length;            /* bytes of args; argv's strings with their NULs */
+    __u32 args_cut;
+    char args[ARGS_LEN];
+    struct kernel_path exe;
+    __u32 cgroup_parts, cgroup_cut;
+    char cgroup[CGROUP_PARTS][CGROUP_PART_LEN]; /* [0] is the innermost */
+    __u32 vmas;
+    __u32 vma_errors;             /* bpf_find_vma failed (lock contended) */
+    struct vma_record vma[VMA_RECORDS];
+    struct elf_head elf[ELF_HEADS]; /* of the module ip lies in; of the executable */
+    __u64 auxv[48];               /* mm->saved_auxv */
+};
+
+enum window_status { WINDOW_UNUSED = 0, WINDOW_READ = 1, WINDOW_ABSENT = 2, WINDOW_PARTIAL = 3 };
+
+/* Memory around a pointer: bytes[0] is at address. */
+struct memory_window {
+    __u64 address;
+    __u16 length;   /* bytes read */
+    __u8 status;    /* enum window_status */
+    __u8 which;     /* index into user_registers.r, or 255 */
+    __u32 pad;
+    __u8 bytes[WINDOW_LEN];
+};
+
+/* In the order of struct user_regs_struct (ptrace, NT_PRSTATUS), without the
+ * segment bases and selectors, which follow by name. */
+struct user_registers {
+    __u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, cs, flags, sp, ss;
+    __u64 fs_base, gs_base;
+    __u16 ds, es, fs, gs;
+};
+
+enum thread_role { ROLE_CRASHED = 1, ROLE_SIBLING = 2, ROLE_SIGNALLED = 3 /* took a signal that does not kill */ };
+
+/* Followed by stack_length bytes: the user stack from stack_address up. */
+struct thread_event {
+    struct event_header h;
+    __u32 role;        /* enum thread_role */
+    __s32 delivered;   /* signal number signal_deliver carried */
+    __u32 slot;        /* ~0: the thread had none */
+    __u32 pad0;
+    __u64 generation;
+    char comm[COMM_LEN];
+    struct user_registers regs;
+    __u64 minor_faults, major_faults;
+    __u64 user_ns, system_ns; /* CPU time used (task->utime, stime) */
+    __u64 nvcsw, nivcsw;
+    __u64 kernel_stack[KERNEL_FRAMES];
+    __u32 kernel_frames;
+    __s32 kernel_stack_error;
+    struct memory_window window[REGISTER_WINDOWS];
+    __u64 stack_address;
+    __u32 stack_length;
+    __u32 stack_wanted;   /* the configured bytes */
+    __u32 stack_unsent;   /* 1: present, but the ring buffer had no room for it */
+    __u32 pad1;
+    __u64 capture_ns;     /* time spent in the kernel for this event */
+};
+
+/* What a verdict of the watch cache is keyed by. */
+struct watch_key {
+    __u64 cgroup_id;
+    __u64 exe_inode;
+    __u64 exe_dentry; /* kernel address: tells hard links apart */
+    __u32 exe_device;
+    __u32 uid; /* effective */
+    char comm[COMM_LEN]; /* of the leader; zero unless a rule matches comm */
+};
+
+enum watch_verdict { VERDICT_WATCH = 1, VERDICT_IGNORE = 2 };
+
+struct watch_event {
+    struct event_header h;
+    struct watch_key key;
+    char comm[COMM_LEN];
+    char exec_name[EXE_NAME_LEN];
+    __u32 uid;
+    __u32 cgroup_parts;
+    char cgroup[CGROUP_PARTS][CGROUP_PART_LEN];
+    struct kernel_path exe;
+};
+
+/* ---- losses: one counter a place, summed over CPUs (map "losses") --------- */
+
+enum loss_place {
+    LOSS_SLOT = 0,          /* no free slot: a thread is not recorded */
+    LOSS_TID_RANGE,         /* tid beyond the slot table */
+    LOSS_PROCESS_ENTRY,     /* map "processes" is full */
+    LOSS_DEATH_EVENT,       /* ring buffer full: death_event */
+    LOSS_THREAD_EVENT,      /* ring buffer full: thread_event */
+    LOSS_THREAD_STACK,      /* ring buffer full: stack left out */
+    LOSS_GONE_EVENT,
+    LOSS_WATCH_EVENT,
+    LOSS_PATH_CUT,
+    LOSS_PATH_FAULT,
+    LOSS_FREE_SLOT,         /* free list refused a slot: it is lost until restart */
+    LOSS_SIGNAL_UNKNOWN_TARGET, /* a signal for a process that has no entry */
+    LOSS_VMA,               /* bpf_find_vma failed */
+    LOSS_SCRATCH,           /* per-CPU scratch missing: cannot happen, counted all the same */
+    LOSS_PLACES
+};
+
+EVENT_ASSERT(sizeof(struct syscall_record) == 80);
+EVENT_ASSERT(sizeof(struct open_record) == 56);
+EVENT_ASSERT(sizeof(struct memory_record) == 64);
+EVENT_ASSERT(sizeof(struct thread_slot) == 256);
+EVENT_ASSERT(sizeof(struct thread_side) == 32 * 56 + 16 * 64 + 8192);
+EVENT_ASSERT(sizeof(struct signal_record) == 80);
+EVENT_ASSERT(sizeof(struct lineage_record) == 40);
+EVENT_ASSERT(sizeof(struct event_header) == 40);
+EVENT_ASSERT(sizeof(struct vma_record) == 112);
+EVENT_ASSERT(sizeof(struct memory_window) == 272);
+EVENT_ASSERT(sizeof(struct user_registers) == 192);
+EVENT_ASSERT(sizeof(struct process_entry) < 4096);
+EVENT_ASSERT(sizeof(struct watch_key) == 48);
+
+#ifdef __cplusplus
+} // namespace incident::bpf
+#endif
+#endif

@@ -1,0 +1,84 @@
+// What the kernel side handed over about one incident, as passive data: the
+// daemon fills it in (daemon/), the rest of capture/ turns it into a bundle.
+// Raw kernel structs stay raw here (bpf/event.h), so that a test can make one
+// by hand and so that nothing is decoded twice.
+#pragma once
+
+#include "bpf/event.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace incident::capture {
+
+struct OpenEntry {
+    bpf::open_record record;
+    std::string path;      // hostile bytes, no NUL; empty with whole == false: overwritten by newer
+    bool whole = true;
+};
+
+// One thread's rings, oldest record first.
+struct ThreadRings {
+    bpf::thread_slot slot{};
+    std::vector<bpf::syscall_record> syscalls; // the in-flight one, if any, is last (duration_ns == IN_FLIGHT)
+    std::vector<OpenEntry> opens;
+    std::vector<bpf::memory_record> memory;
+};
+
+struct ThreadSnapshot {
+    std::uint32_t tid = 0;
+    std::optional<ThreadRings> rings;
+    std::optional<bpf::thread_event> event; // registers, kernel stack, windows
+    std::vector<std::uint8_t> stack;        // user stack bytes from event->stack_address
+    std::string missing; // why rings or event are absent; "" when both are there
+};
+
+struct Loss {
+    std::string where;  // "slots", "ring buffer: thread event", …
+    std::string reason;
+    std::uint64_t count = 0;
+};
+
+struct ProbeState {
+    std::string name;   // "tp_btf/sys_enter"
+    std::string state;  // "active", "degraded", "unavailable"
+    std::string reason;
+    std::uint64_t missed = 0; // recursion_misses of the program
+};
+
+// Readings of the three clocks taken together, so that any recorded time can be
+// converted: wall = t + (realtime_ns - monotonic_ns).
+struct Clocks {
+    std::uint64_t monotonic_ns = 0, boottime_ns = 0, realtime_ns = 0;
+    std::string boot_id; // 32 hex digits
+};
+
+struct RuleRecord {
+    std::string name;
+    std::string kind;      // "signal"
+    std::string text;      // the rule's effective TOML
+    std::string source;    // FILE:LINE
+    std::uint64_t suppressed_before = 0; // firings of this rule and signature not turned into bundles since the last bundle
+};
+
+struct ProcessSnapshot {
+    bpf::death_event event{};                    // the trigger; event.fatal tells a death from a signal only seen
+    std::optional<bpf::process_entry> entry;     // lineage, signals
+    std::vector<ThreadSnapshot> threads;         // the crashed one first, then by tid
+    std::uint32_t threads_expected = 0;          // live threads of the process at the trigger
+    bool gone = false;                           // the last thread had exited when the snapshot was closed
+    bool deadline_passed = false;                // closed by the deadline: threads may be missing for that reason
+};
+
+struct IncidentInput {
+    RuleRecord rule;
+    ProcessSnapshot process;
+    Clocks clocks;
+    std::vector<Loss> losses; // global losses since the daemon started that can concern this incident
+    std::vector<ProbeState> probes;
+    std::uint64_t signal_seen_ns = 0; // when the daemon read the trigger (monotonic)
+};
+
+} // namespace incident::capture

@@ -1,0 +1,25 @@
+// Everything wrong with a file, collected: file:line:column, the source line, a
+// caret and a hint.  The exact text is held by tests (tests/data/rules).
+#pragma once
+
+#include "rules/rule.h"
+
+#include <string>
+#include <vector>
+
+namespace incident::rules {
+
+enum class Severity { Error, Warning };
+
+struct Diagnostic {
+    Severity severity = Severity::Error;
+    Location at;
+    int length = 1;        // characters the caret underlines
+    std::string message;   // "unknown key 'singals'"
+    std::string source;    // the source line, terminal-safe
+    std::string hint;      // "did you mean 'signals'?"; may be empty
+    // `crash.toml:3:1: error: …` + source line + caret line + hint
+    std::string text() const;
+};
+
+} // namespace incident::rules
