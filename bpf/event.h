@@ -16,7 +16,7 @@
 #define INCIDENT_BPF_EVENT_H
 
 #ifdef __cplusplus
-#include <linux/types.h>
+#include <linux/types.h> // __u32 and kin
 namespace incident::bpf {
 #define EVENT_ASSERT(condition) static_assert(condition, #condition)
 #else
@@ -120,7 +120,7 @@ struct thread_slot {
     __u32 epoch; /* of the watch decision; 0: undecided */
     __u32 in_call; /* 1 between entry and exit: record (syscalls - 1) is in flight */
     __u32 state;   /* enum slot_state */
-    __u32 pending_path; /* 1: open record (opens - 1) is PATH_PENDING or awaits its result */
+    __u32 after; /* class of the call in flight: what its return still has to record */
     __u32 tgid;
     __u64 generation; /* counts the slot's users */
     __u64 thread_start_boot_ns;
@@ -137,7 +137,8 @@ struct thread_slot {
     __u32 captured; /* 1: a thread_event was sent; 2: it could not be (ring buffer full) */
     __u32 since_birth; /* 1: the thread's first event was seen, nothing before first_ns is missing */
     char comm[COMM_LEN];
-    __u64 pad[15];
+    __u64 break_before; /* mm->brk at the entry of the brk in flight */
+    __u64 pad[14];
 };
 
 /* Map "sides": the small rings of a slot. */
@@ -205,7 +206,7 @@ struct process_entry {
     __u32 execs;
     __u32 since_birth;
     __u32 uid;
-    __u32 pad0;
+    __u32 asked_epoch; /* generation in which the daemon was asked about it */
 
     /* death by signal: the first thread that passes signal_deliver with a fatal signal writes it */
     __u64 death_ns; /* 0: alive. compare-and-swap from 0 */
@@ -360,7 +361,8 @@ struct thread_event {
 
 /* What a verdict of the watch cache is keyed by. */
 struct watch_key {
-    __u64 cgroup_id;
+    __u64 cgroup_id;  /* of the default hierarchy */
+    __u64 cgroup_set; /* kernel address of the css_set: tells v1 hierarchies apart */
     __u64 exe_inode;
     __u64 exe_dentry; /* kernel address: tells hard links apart */
     __u32 exe_device;
@@ -381,6 +383,20 @@ struct watch_event {
     struct kernel_path exe;
 };
 
+/* ---- what the daemon tells the programs ------------------------------------ */
+
+/* syscall_class[compat][nr & 511]: what to keep of a call besides its record. */
+#define CLASS_PATH_SHIFT 0 /* 3 bits: index + 1 of the argument that is a path */
+#define CLASS_PATH_MASK 7
+#define CLASS_FLAGS_SHIFT 3 /* 3 bits: index + 1 of the argument that is open flags */
+#define CLASS_FLAGS_MASK 7
+#define CLASS_OPEN_HOW (1 << 6) /* the flags stand in a struct open_how there */
+#define CLASS_MEMORY_SHIFT 7 /* 3 bits: enum memory_call */
+#define CLASS_MEMORY_MASK 7
+#define SYSCALL_CLASSES 512
+
+enum memory_call { MEMORY_BRK = 1, MEMORY_MMAP = 2, MEMORY_MUNMAP = 3, MEMORY_MREMAP = 4 };
+
 /* ---- losses: one counter a place, summed over CPUs (map "losses") --------- */
 
 enum loss_place {
@@ -395,7 +411,6 @@ enum loss_place {
     LOSS_PATH_CUT,
     LOSS_PATH_FAULT,
     LOSS_FREE_SLOT,         /* free list refused a slot: it is lost until restart */
-    LOSS_SIGNAL_UNKNOWN_TARGET, /* a signal for a process that has no entry */
     LOSS_VMA,               /* bpf_find_vma failed */
     LOSS_SCRATCH,           /* per-CPU scratch missing: cannot happen, counted all the same */
     LOSS_PLACES
@@ -413,7 +428,7 @@ EVENT_ASSERT(sizeof(struct vma_record) == 112);
 EVENT_ASSERT(sizeof(struct memory_window) == 272);
 EVENT_ASSERT(sizeof(struct user_registers) == 192);
 EVENT_ASSERT(sizeof(struct process_entry) < 4096);
-EVENT_ASSERT(sizeof(struct watch_key) == 48);
+EVENT_ASSERT(sizeof(struct watch_key) == 56);
 
 #ifdef __cplusplus
 } // namespace incident::bpf

@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: GPL-2.0-only
+ * Copies what dies with a process, in the dying thread's own context: its registers,
+ * the stack page by page, the bytes its pointers point at, and — once a process — who it
+ * is and which mappings those pointers lie in, so that a process that is gone before
+ * user space has looked still has a right bundle. */
+#pragma once
+
+#include "bpf/watch.bpf.h"
+
+struct capture {
+    void *ctx;
+    struct kernel_siginfo *info;
+    __s32 number, delivered;
+    __u32 disposition, group_exit_code;
+    __u32 role, slot;
+};
+
+#define USER_LOW 4096ULL
+#define USER_HIGH 0x00007ffffffff000ULL /* TASK_SIZE_MAX with 4-level paging */
+
+/* What the VMA look-ups of one capture fill; per CPU, for a callback may only be
+ * handed stack or map memory. */
+struct mapping_list {
+    __u32 count, errors;
+    struct vma_record record[VMA_RECORDS];
+};
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, struct mapping_list);
+} mapping_scratch __weak SEC(".maps");
+
+struct mapping_found {
+    struct vma_record record;
+    __u32 found;
+};
+
+static long copy_vma(struct task_struct *task, struct vm_area_struct *vma, struct mapping_found *into)
+{
+    into->found = 1;
+    into->record.start = BPF_CORE_READ(vma, vm_start);
+    into->record.end = BPF_CORE_READ(vma, vm_end);
+    into->record.page_offset = BPF_CORE_READ(vma, vm_pgoff);
+    into->record.flags = BPF_CORE_READ(vma, vm_flags) & 0xf;
+    struct file *file = BPF_CORE_READ(vma, vm_file);
+    if (file) {
+        into->record.inode = BPF_CORE_READ(file, f_inode, i_ino);
+        into->record.device = BPF_CORE_READ(file, f_inode, i_sb, s_dev);
+        bpf_probe_read_kernel_str(into->record.name, VMA_NAME_LEN, BPF_CORE_READ(file, f_path.dentry, d_name.name));
+    }
+    return 0;
+}
+
+/* Adds the mapping an address lies in; its end, or 0 if there is none (or no room). */
+static __noinline __u64 add_vma(struct task_struct *task, __u64 address, __u64 *start)
+{
+    __u32 zero = 0;
+    struct mapping_list *list = bpf_map_lookup_elem(&mapping_scratch, &zero);
+    *start = 0;
+    if (!list || address < USER_LOW || address >= USER_HIGH)
+        return 0;
+    for (int i = 0; i < VMA_RECORDS; i++) {
+        if (i >= list->count)
+            break;
+        if (address >= list->record[i].start && address < list->record[i].end) {
+            *start = list->record[i].start;
+            return list->record[i].end;
+        }
+    }
+    struct mapping_found found = {};
+    long error = bpf_find_vma(task, address, copy_vma, &found, 0);
+    if (!found.found) {
+        if (error != -2 /* ENOENT: nothing is mapped there */) {
+            list->errors += 1;
+            count_loss(LOSS_VMA);
+        }
+        return 0;
+    }
+    __u32 count = list->count;
+    if (count >= VMA_RECORDS)
+        return 0;
+    list->record[count] = found.record;
+    list->count = count + 1;
+    *start = found.record.start;
+    return found.record.end;
+}
+
+/* The segments of a module lie side by side: from an address within it both ways. */
+static __always_inline __u64 add_module(struct task_struct *task, __u64 address)
+{
+    __u64 start, first, end = add_vma(task, address, &start);
+    if (!end)
+        return 0;
+    first = start;
+    for (int i = 0; i < 4; i++) {
+        __u64 ignored;
+        end = add_vma(task, end, &ignored);
+        if (!end)
+            break;
+    }
+    for (int i = 0; i < 4; i++) {
+        __u64 below;
+        if (first <= USER_LOW || !add_vma(task, first - 1, &below))
+            break;
+        first = below;
+    }
+    return first;
+}
+
+/* Start of the mapping with file offset 0 of the same file as the one that holds address. */
+static __noinline __u64 module_head(__u64 address)
+{
+    __u32 zero = 0;
+    __u64 inode = 0, head = 0;
+    struct mapping_list *list = bpf_map_lookup_elem(&mapping_scratch, &zero);
+    if (!list)
+        return 0;
+    for (int i = 0; i < VMA_RECORDS; i++)
+        if (i < list->count && address >= list->record[i].start && address < list->record[i].end)
+            inode = list->record[i].inode;
+    for (int i = 0; i < VMA_RECORDS; i++)
+        if (i < list->count && inode && list->record[i].inode == inode && list->record[i].page_offset == 0)
+            head = list->record[i].start;
+    return head;
+}
+
+static __always_inline void copy_elf_head(struct elf_head *head, __u64 address)
+{
+    head->address = address;
+    head->length = 0;
+    if (address && !bpf_probe_read_user(head->bytes, ELF_HEAD_LEN, (void *)address))
+        head->length = ELF_HEAD_LEN;
+}
+
+static __always_inline struct pt_regs *user_regs(struct task_struct *task)
+{
+    return (struct pt_regs *)bpf_task_pt_regs(task);
+}
+
+/* Sends the death_event (or, for a signal that does not kill, the same with fatal = 0). */
+static __noinline int capture_process(struct task_struct *task, struct capture *capture)
+{
+    struct death_event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+    if (!event) {
+        count_loss(LOSS_DEATH_EVENT);
+        return 0;
+    }
+    struct mm_struct *mm = BPF_CORE_READ(task, mm);
+    struct task_struct *leader = BPF_CORE_READ(task, group_leader);
+    struct task_struct *parent = BPF_CORE_READ(leader, real_parent);
+    struct kernel_siginfo *info = capture->info;
+
+    fill_header(&event->h, capture->role == ROLE_SIGNALLED ? EVENT_SIGNAL : EVENT_DEATH, task);
+    event->number = capture->number;
+    event->delivered = capture->delivered;
+    event->fatal = capture->disposition == DISPOSITION_FATAL;
+    event->disposition = capture->disposition;
+    event->group_exit_code = capture->group_exit_code;
+    event->code = 0;
+    event->si_errno = 0;
+    event->address = 0;
+    event->has_siginfo = !capture->group_exit_code && (unsigned long)info > 1;
+    if (event->has_siginfo) {
+        event->code = BPF_CORE_READ(info, si_code);
+        event->si_errno = BPF_CORE_READ(info, si_errno);
+        event->address = (__u64)BPF_CORE_READ(info, _sifields._sigfault._addr);
+        if (bpf_probe_read_kernel(event->siginfo, sizeof(struct kernel_siginfo), info))
+            event->has_siginfo = 0;
+    }
+
+    copy_comm(event->comm, task);
+    copy_comm(event->leader_comm, leader);
+    event->uid = BPF_CORE_READ(task, cred, uid.val);
+    event->gid = BPF_CORE_READ(task, cred, gid.val);
+    event->euid = BPF_CORE_READ(task, cred, euid.val);
+    event->loginuid = ~0u;
+    if (bpf_core_field_exists(task->loginuid))
+        event->loginuid = BPF_CORE_READ(task, loginuid.val);
+    event->parent_tgid = BPF_CORE_READ(parent, tgid);
+    event->parent_start_boot_ns = BPF_CORE_READ(parent, group_leader, start_boottime);
+    copy_comm(event->parent_comm, leader_of(parent));
+    event->threads = BPF_CORE_READ(task, signal, nr_threads);
+    event->oom_score_adj_plus = BPF_CORE_READ(task, signal, oom_score_adj) + 1000;
+    event->rlimit_core = BPF_CORE_READ(task, signal, rlim[4].rlim_cur); /* RLIMIT_CORE */
+    event->minor_faults = BPF_CORE_READ(task, min_flt) + BPF_CORE_READ(task, signal, min_flt);
+    event->major_faults = BPF_CORE_READ(task, maj_flt) + BPF_CORE_READ(task, signal, maj_flt);
+
+    struct nsproxy *namespaces = BPF_CORE_READ(task, nsproxy);
+    struct pid *pid = BPF_CORE_READ(leader, thread_pid);
+    __u32 level = BPF_CORE_READ(pid, level);
+    struct upid upid = {};
+    bpf_probe_read_kernel(&upid, sizeof(upid),
+                          (void *)pid + bpf_core_field_offset(struct pid, numbers) + (level & 31) * sizeof(upid));
+    event->ns_tgid = upid.nr;
+    event->pid_ns = BPF_CORE_READ(upid.ns, ns.inum);
+    event->mnt_ns = BPF_CORE_READ(namespaces, mnt_ns, ns.inum);
+    event->net_ns = BPF_CORE_READ(namespaces, net_ns, ns.inum);
+    event->cgroup_ns = BPF_CORE_READ(namespaces, cgroup_ns, ns.inum);
+    event->user_ns = BPF_CORE_READ(task, cred, user_ns, ns.inum);
+
+    event->dumpable = dumpable_of(mm);
+    event->rss_file_pages = rss_counter(mm, 0);
+    event->rss_anon_pages = rss_counter(mm, 1);
+    event->swap_pages = rss_counter(mm, 2);
+    event->rss_shmem_pages = rss_counter(mm, 3);
+    event->total_vm_pages = BPF_CORE_READ(mm, total_vm);
+    event->hiwater_rss_pages = BPF_CORE_READ(mm, hiwater_rss);
+    event->hiwater_vm_pages = BPF_CORE_READ(mm, hiwater_vm);
+    event->start_code = BPF_CORE_READ(mm, start_code);
+    event->end_code = BPF_CORE_READ(mm, end_code);
+    event->start_brk = BPF_CORE_READ(mm, start_brk);
+    event->brk = BPF_CORE_READ(mm, brk);
+    event->start_stack = BPF_CORE_READ(mm, start_stack);
+    event->arg_start = BPF_CORE_READ(mm, arg_start);
+    event->arg_end = BPF_CORE_READ(mm, arg_end);
+    event->env_start = BPF_CORE_READ(mm, env_start);
+    event->env_end = BPF_CORE_READ(mm, env_end);
+    bpf_probe_read_kernel(event->auxv, sizeof(event->auxv), &mm->saved_auxv);
+
+    __u64 length = event->arg_end - event->arg_start;
+    event->args_cut = length > ARGS_LEN;
+    barrier_var(length); /* the bound below must be on the very register the helper gets */
+    if (length > ARGS_LEN)
+        length = ARGS_LEN;
+    event->args_length = 0;
+    if (!bpf_probe_read_user(event->args, length, (void *)event->arg_start))
+        event->args_length = length;
+
+    exe_path(task, &event->exe);
+    event->cgroup_id = cgroup_id_of(task);
+    event->cgroup_parts = cgroup_names(task, event->cgroup, &event->cgroup_cut);
+
+    __u32 zero = 0;
+    event->vmas = 0;
+    event->vma_errors = 0;
+    event->elf[0].length = 0;
+    event->elf[1].length = 0;
+    struct mapping_list *list = bpf_map_lookup_elem(&mapping_scratch, &zero);
+    if (list) {
+        struct pt_regs regs;
+        bpf_probe_read_kernel(&regs, sizeof(regs), user_regs(task));
+        list->count = 0;
+        list->errors = 0;
+        add_module(task, regs.ip);
+        add_module(task, event->start_code);
+        __u64 ignored, pointers[8] = {regs.sp, regs.bp, regs.ax, regs.bx, regs.di, regs.si, regs.dx, regs.cx};
+        for (int i = 0; i < 8; i++)
+            add_vma(task, pointers[i], &ignored);
+        copy_elf_head(&event->elf[0], module_head(regs.ip));
+        copy_elf_head(&event->elf[1], module_head(event->start_code));
+        event->vmas = list->count;
+        event->vma_errors = list->errors;
+        bpf_probe_read_kernel(event->vma, sizeof(event->vma), list->record);
+    }
+    bpf_ringbuf_submit(event, BPF_RB_FORCE_WAKEUP);
+    return 1;
+}
+
+static __always_inline void copy_window(struct memory_window *window, __u64 pointer, __u8 which)
+{
+    window->which = which;
+    window->length = 0;
+    window->address = pointer - WINDOW_LEN / 2;
+    window->status = WINDOW_UNUSED;
+    if (pointer < USER_LOW || pointer >= USER_HIGH)
+        return;
+    window->status = WINDOW_READ;
+    window->length = WINDOW_LEN;
+    if (!bpf_probe_read_user(window->bytes, WINDOW_LEN, (void *)window->address))
+        return;
+    window->status = WINDOW_PARTIAL; /* the page before, or the one after, is absent */
+    window->length = WINDOW_LEN / 2;
+    if (!bpf_probe_read_user(window->bytes, WINDOW_LEN / 2, (void *)window->address))
+        return;
+    window->address = pointer;
+    if (!bpf_probe_read_user(window->bytes, WINDOW_LEN / 2, (void *)pointer))
+        return;
+    __u32 rest = STACK_PAGE - (pointer & (STACK_PAGE - 1)); /* up to the end of its page */
+    if (rest < WINDOW_LEN / 2) {
+        window->length = rest;
+        if (!bpf_probe_read_user(window->bytes, rest, (void *)pointer))
+            return;
+    }
+    window->length = 0;
+    window->status = WINDOW_ABSENT;
+}
+
+static __always_inline void copy_registers(struct user_registers *to, struct pt_regs *from, struct task_struct *task)
+{
+    to->r15 = from->r15;
+    to->r14 = from->r14;
+    to->r13 = from->r13;
+    to->r12 = from->r12;
+    to->bp = from->bp;
+    to->bx = from->bx;
+    to->r11 = from->r11;
+    to->r10 = from->r10;
+    to->r9 = from->r9;
+    to->r8 = from->r8;
+    to->ax = from->ax;
+    to->cx = from->cx;
+    to->dx = from->dx;
+    to->si = from->si;
+    to->di = from->di;
+    to->orig_ax = from->orig_ax;
+    to->ip = from->ip;
+    to->cs = from->cs & 0xffff; /* with FRED the upper bits hold event data */
+    to->flags = from->flags;
+    to->sp = from->sp;
+    to->ss = from->ss & 0xffff;
+    to->fs_base = BPF_CORE_READ(task, thread.fsbase);
+    to->gs_base = BPF_CORE_READ(task, thread.gsbase);
+    to->ds = BPF_CORE_READ(task, thread.ds);
+    to->es = BPF_CORE_READ(task, thread.es);
+    to->fs = BPF_CORE_READ(task, thread.fsindex);
+    to->gs = BPF_CORE_READ(task, thread.gsindex);
+}
+
+/* Sends the thread_event with as much of the stack as is resident and wanted; where the
+ * ring buffer has no room for the stack, without it. */
+static __noinline int capture_thread(struct task_struct *task, struct capture *capture, struct thread_slot *thread)
+{
+    __u64 begin = bpf_ktime_get_ns();
+    struct pt_regs regs;
+    bpf_probe_read_kernel(&regs, sizeof(regs), user_regs(task));
+
+    /* Whole pages from below the red zone up: a page is there or it is not. */
+    __u64 stack = (regs.sp - 128) & ~(STACK_PAGE - 1ULL);
+    __u32 pages = 0;
+    for (int i = 0; i < STACK_PAGES_MAX; i++) {
+        char probe;
+        if (i >= stack_pages_max || bpf_probe_read_user(&probe, 1, (void *)(stack + i * STACK_PAGE)))
+            break;
+        pages = i + 1;
+    }
+
+    struct bpf_dynptr dynptr;
+    __u32 unsent = 0;
+    long error = bpf_ringbuf_reserve_dynptr(&events, sizeof(struct thread_event) + pages * STACK_PAGE, 0, &dynptr);
+    if (error && pages) {
+        bpf_ringbuf_discard_dynptr(&dynptr, 0);
+        count_loss(LOSS_THREAD_STACK);
+        unsent = 1;
+        pages = 0;
+        error = bpf_ringbuf_reserve_dynptr(&events, sizeof(struct thread_event), 0, &dynptr);
+    }
+    struct thread_event *event = bpf_dynptr_data(&dynptr, 0, sizeof(struct thread_event));
+    if (error || !event) {
+        bpf_ringbuf_discard_dynptr(&dynptr, 0);
+        count_loss(LOSS_THREAD_EVENT);
+        return 0;
+    }
+    fill_header(&event->h, EVENT_THREAD, task);
+    event->role = capture->role;
+    event->delivered = capture->delivered;
+    event->slot = capture->slot;
+    event->generation = thread ? thread->generation : 0;
+    copy_comm(event->comm, task);
+    copy_registers(&event->regs, &regs, task);
+    event->minor_faults = BPF_CORE_READ(task, min_flt);
+    event->major_faults = BPF_CORE_READ(task, maj_flt);
+    event->user_ns = BPF_CORE_READ(task, utime);
+    event->system_ns = BPF_CORE_READ(task, stime);
+    event->nvcsw = BPF_CORE_READ(task, nvcsw);
+    event->nivcsw = BPF_CORE_READ(task, nivcsw);
+
+    long kernel = bpf_get_stack(capture->ctx, event->kernel_stack, sizeof(event->kernel_stack), 0);
+    event->kernel_frames = kernel > 0 ? (__u32)kernel / sizeof(event->kernel_stack[0]) : 0;
+    event->kernel_stack_error = kernel < 0 ? kernel : 0;
+
+    copy_window(&event->window[0], regs.r15, 0);
+    copy_window(&event->window[1], regs.r14, 1);
+    copy_window(&event->window[2], regs.r13, 2);
+    copy_window(&event->window[3], regs.r12, 3);
+    copy_window(&event->window[4], regs.bp, 4);
+    copy_window(&event->window[5], regs.bx, 5);
+    copy_window(&event->window[6], regs.r11, 6);
+    copy_window(&event->window[7], regs.r10, 7);
+    copy_window(&event->window[8], regs.r9, 8);
+    copy_window(&event->window[9], regs.r8, 9);
+    copy_window(&event->window[10], regs.ax, 10);
+    copy_window(&event->window[11], regs.cx, 11);
+    copy_window(&event->window[12], regs.dx, 12);
+    copy_window(&event->window[13], regs.si, 13);
+    copy_window(&event->window[14], regs.di, 14);
+    copy_window(&event->window[15], regs.sp, 19);
+    copy_window(&event->window[16], regs.ip, 16);
+
+    __u32 copied = 0;
+    for (int i = 0; i < STACK_PAGES_MAX; i++) {
+        if (i >= pages)
+            break;
+        void *page = bpf_dynptr_data(&dynptr, sizeof(struct thread_event) + i * STACK_PAGE, STACK_PAGE);
+        if (!page || bpf_probe_read_user(page, STACK_PAGE, (void *)(stack + i * STACK_PAGE)))
+            break;
+        copied += STACK_PAGE;
+    }
+    event->stack_address = stack;
+    event->stack_length = copied;
+    event->stack_wanted = stack_pages_max * STACK_PAGE;
+    event->stack_unsent = unsent;
+    event->capture_ns = bpf_ktime_get_ns() - begin;
+    bpf_ringbuf_submit_dynptr(&dynptr, BPF_RB_NO_WAKEUP);
+    return 1;
+}

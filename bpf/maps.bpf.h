@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: GPL-2.0-only
+ * Maps and settings that every object of the recorder shares: declared weak, merged
+ * by the static linker (bpftool gen object).  Sizes with 1 are set by the daemon
+ * before load. */
+#pragma once
+
+#include "vmlinux.h"
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#include "bpf/event.h"
+
+/* tid → slot + 1; 0: never seen; with the top bit: see SLOT_* below. An array, because
+ * its look-up is inlined: the price every syscall of the machine pays. */
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, __u32);
+} slot_of __weak SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(map_flags, BPF_F_MMAPABLE);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, struct thread_slot);
+} threads __weak SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(map_flags, BPF_F_MMAPABLE);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, struct syscall_record);
+} records __weak SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(map_flags, BPF_F_MMAPABLE);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, struct thread_side);
+} sides __weak SEC(".maps");
+
+/* First in, first out: the rings of the dead stay readable as long as possible. */
+struct {
+    __uint(type, BPF_MAP_TYPE_QUEUE);
+    __uint(max_entries, 1);
+    __type(value, __u32);
+} free_slots __weak SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(map_flags, BPF_F_NO_PREALLOC);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, struct process_entry);
+} processes __weak SEC(".maps");
+
+/* Never written: what a new process entry starts from. */
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, struct process_entry);
+} empty_process __weak SEC(".maps");
+
+/* Verdicts the daemon has given; least recently used ones make room. */
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, 16384);
+    __type(key, struct watch_key);
+    __type(value, __u32);
+} verdicts __weak SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_RINGBUF);
+    __uint(max_entries, 4096);
+} events __weak SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, LOSS_PLACES);
+    __type(key, __u32);
+    __type(value, __u64);
+} losses __weak SEC(".maps");
+
+/* Settings fixed at load: constants to the verifier and the JIT. */
+const volatile __u32 ring_length __weak = 128; /* syscall records a slot; a power of two */
+const volatile __u32 slots __weak = 1;
+const volatile __u32 stack_pages_max __weak = 8;
+const volatile __u16 syscall_class[2][SYSCALL_CLASSES] __weak = {};
+
+/* Settings that a reload changes; the daemon writes them through its mapping. */
+__u32 watch_epoch __weak = 1;  /* the current generation of watch decisions, 1 .. 2^30 */
+__u32 watch_all __weak = 0;    /* some rule has no match: no need to ask */
+__u32 look_at_comm __weak = 0;
+__u32 look_at_cgroup __weak = 0;
+__u64 fatal_signals __weak = 0;   /* bit n - 1: some rule wants signal n when it kills */
+__u64 handled_signals __weak = 0; /* … and when it does not */
+__u64 recording_since_boot_ns __weak = 0;
+__u32 slots_free __weak = 0; /* how many the queue holds, near enough: spares a look into an empty one */
+
+/* Values of slot_of above any slot: decided not to watch, or no slot was free, in
+ * the generation of decisions in the low 30 bits. */
+#define SLOT_IGNORED 0x80000000u
+#define SLOT_REFUSED 0xc0000000u
+#define SLOT_EPOCH 0x3fffffffu
+
+static __always_inline void count_loss(__u32 place)
+{
+    __u64 *count = bpf_map_lookup_elem(&losses, &place);
+    if (count)
+        *count += 1; /* per CPU, and programs do not preempt each other */
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// Lineage and the ends of threads: who started whom, when, with what; and giving rings
+// back.
+//
+// sched_process_fork runs in the parent before the child can run, exec in the new
+// program's context after the old one is gone, exit in the dying thread after its last
+// syscall: so an entry exists before its process does anything, and a ring is given
+// back only when nothing can write to it any more.
+#include "bpf/watch.bpf.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+static __always_inline struct lineage_record *add_lineage(struct process_entry *process, __u32 kind, __u32 tid)
+{
+    __u64 index = __sync_fetch_and_add(&process->lineage, 1);
+    struct lineage_record *line = &process->line[index & (LINEAGE_RECORDS - 1)];
+    line->t_ns = bpf_ktime_get_ns();
+    line->kind = kind;
+    line->tid = tid;
+    line->status = 0;
+    return line;
+}
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child)
+{
+    __u32 parent_tgid = parent->tgid;
+    if (child->pid != child->tgid) /* a thread: known from its own first call */
+        return 0;
+    struct process_entry *process = bpf_map_lookup_elem(&processes, &parent_tgid);
+    if (!process)
+        return 0;
+    struct lineage_record *line = add_lineage(process, LINEAGE_CHILD, child->pid);
+    copy_comm(line->comm, child);
+    struct process_entry *born = ensure_process(child);
+    if (born) {
+        note_parent(born, parent);
+        struct lineage_record *birth = add_lineage(born, LINEAGE_FORK, child->pid);
+        copy_comm(birth->comm, child);
+    }
+    return 0;
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(process_exec, struct task_struct *task, pid_t old_pid, struct linux_binprm *bprm)
+{
+    __u32 tid = task->pid, tgid = task->tgid, old = old_pid, epoch = watch_epoch & SLOT_EPOCH;
+    __u32 *entry = bpf_map_lookup_elem(&slot_of, &tid);
+    if (!entry)
+        return 0;
+    if (old != tid) { /* not the leader did it: it has taken the leader's tid (fs/exec.c, de_thread) */
+        __u32 *moved = bpf_map_lookup_elem(&slot_of, &old);
+        if (moved) {
+            *entry = *moved;
+            *moved = 0;
+        }
+    }
+    __u32 slot = *entry - 1;
+    if (slot < slots) { /* another program: decide again, at its next call */
+        struct thread_slot *thread = bpf_map_lookup_elem(&threads, &slot);
+        if (thread) {
+            thread->epoch = 0;
+            thread->tid = tid;
+            thread->thread_start_boot_ns = BPF_CORE_READ(task, start_boottime);
+            thread->process_start_boot_ns = BPF_CORE_READ(task, group_leader, start_boottime);
+            copy_comm(thread->comm, task);
+        }
+    } else {
+        *entry = 0;
+    }
+    struct watch_key key;
+    __u32 verdict = verdict_of(task, &key);
+    if (verdict == VERDICT_IGNORE) {
+        if (slot >= slots)
+            *entry = SLOT_IGNORED | epoch;
+        forget_process(tgid);
+        return 0;
+    }
+    struct process_entry *process = ensure_process(task);
+    if (!process)
+        return 0;
+    process->asked_epoch = 0;
+    process->execs += 1;
+    process->exec_ns = bpf_ktime_get_ns();
+    process->uid = BPF_CORE_READ(task, cred, uid.val);
+    bpf_probe_read_kernel_str(process->exec_name, EXE_NAME_LEN, BPF_CORE_READ(bprm, filename));
+    struct lineage_record *line = add_lineage(process, LINEAGE_EXEC, old);
+    copy_comm(line->comm, task);
+    return 0;
+}
+
+static __always_inline void note_child_exit(struct task_struct *task)
+{
+    __u32 parent = BPF_CORE_READ(task, real_parent, tgid);
+    struct process_entry *process = bpf_map_lookup_elem(&processes, &parent);
+    if (!process)
+        return;
+    struct lineage_record *line = add_lineage(process, LINEAGE_CHILD_EXIT, task->tgid);
+    __s32 group = BPF_CORE_READ(task, signal, group_exit_code);
+    line->status = group ? group : task->exit_code;
+    copy_comm(line->comm, leader_of(task));
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(process_exit, struct task_struct *task)
+{
+    __u32 tid = task->pid, tgid = task->tgid;
+    __u32 *entry = bpf_map_lookup_elem(&slot_of, &tid);
+    if (entry) {
+        __u32 slot = *entry - 1;
+        *entry = 0;
+        if (slot < slots) {
+            struct thread_slot *thread = bpf_map_lookup_elem(&threads, &slot);
+            if (thread) {
+                thread->exit_ns = bpf_ktime_get_ns();
+                if (thread->state != SLOT_PINNED) { /* else the daemon reads it and gives it back */
+                    thread->state = SLOT_FREE;
+                    free_slot(slot);
+                }
+            }
+        }
+    }
+    /* do_exit() has taken this thread off signal->live: at 0 it was the last one */
+    if (BPF_CORE_READ(task, signal, live.counter) != 0)
+        return 0;
+    note_child_exit(task);
+    struct process_entry *process = bpf_map_lookup_elem(&processes, &tgid);
+    if (!process || process->start_boot_ns != BPF_CORE_READ(task, group_leader, start_boottime))
+        return 0;
+    if (!process->death_ns) {
+        bpf_map_delete_elem(&processes, &tgid);
+        return 0;
+    }
+    if (__sync_val_compare_and_swap(&process->gone_ns, 0, bpf_ktime_get_ns()))
+        return 0;
+    struct event_header *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+    if (!event) {
+        count_loss(LOSS_GONE_EVENT);
+        return 0;
+    }
+    fill_header(event, EVENT_GONE, task);
+    bpf_ringbuf_submit(event, BPF_RB_FORCE_WAKEUP);
+    return 0;
+}
+
+/* What rules look at has changed: everybody decides again at the next call.  Both are
+ * rare (an exec's own renaming is left to process_exec), and deciding again costs one
+ * hash look-up a thread. */
+SEC("tp_btf/task_rename")
+int BPF_PROG(process_rename, struct task_struct *task, const char *comm)
+{
+    if (look_at_comm && task->pid == task->tgid && !BPF_CORE_READ_BITFIELD_PROBED(task, in_execve))
+        __sync_fetch_and_add(&watch_epoch, 1);
+    return 0;
+}
+
+SEC("tp_btf/cgroup_attach_task")
+int BPF_PROG(process_moved, struct cgroup *destination, const char *path, struct task_struct *task, bool threadgroup)
+{
+    if (look_at_cgroup)
+        __sync_fetch_and_add(&watch_epoch, 1);
+    return 0;
+}

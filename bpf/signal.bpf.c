@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// Signals: who sent them, and what dies of them.
+//
+// signal_generate runs in the sender: the only place that knows it.  signal_deliver
+// runs in the target thread, just before the kernel acts: the disposition found there
+// decides, not a guess made earlier.  When a process dies by a signal every one of its
+// threads passes signal_deliver once, in its own context — the one that took the signal
+// with it, all others with SIGKILL (kernel/signal.c, get_signal) — which is the last
+// moment at which its registers and stack can be read without a race.
+#include "bpf/capture.bpf.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+#define SIGNAL_UNKILLABLE_FLAG 0x40  /* include/linux/sched/signal.h */
+#define SIGNAL_GROUP_EXIT_FLAG 0x04
+#define SIGKILL_NUMBER 9
+#define SIGSTOP_NUMBER 19
+#define BIT(number) (1ULL << ((number)-1))
+/* kernel/signal.c SIG_KERNEL_IGNORE_MASK: SIGCONT SIGCHLD SIGWINCH SIGURG */
+#define DEFAULT_IGNORED (BIT(18) | BIT(17) | BIT(28) | BIT(23))
+/* SIG_KERNEL_STOP_MASK: SIGSTOP SIGTSTP SIGTTIN SIGTTOU */
+#define DEFAULT_STOPS (BIT(19) | BIT(20) | BIT(21) | BIT(22))
+
+static __always_inline struct signal_record *begin_signal(struct process_entry *process, __u64 *index)
+{
+    *index = __sync_fetch_and_add(&process->signals, 1);
+    struct signal_record *record = &process->signal[*index & (SIGNAL_RECORDS - 1)];
+    record->seq = 0;
+    record->t_ns = bpf_ktime_get_ns();
+    return record;
+}
+
+static __always_inline void copy_siginfo(struct signal_record *record, struct kernel_siginfo *info)
+{
+    record->code = 0;
+    record->si_errno = 0;
+    record->address = 0;
+    if ((unsigned long)info <= 1) { /* SEND_SIG_NOINFO, SEND_SIG_PRIV: no siginfo of its own */
+        record->code = info ? 0x80 /* SI_KERNEL */ : 0;
+        return;
+    }
+    record->code = BPF_CORE_READ(info, si_code);
+    record->si_errno = BPF_CORE_READ(info, si_errno);
+    record->address = record->code > 0 ? (__u64)BPF_CORE_READ(info, _sifields._sigfault._addr)
+                                       : (__u64)BPF_CORE_READ(info, _sifields._rt._sigval.sival_ptr);
+}
+
+SEC("tp_btf/signal_generate")
+int BPF_PROG(signal_sent, int number, struct kernel_siginfo *info, struct task_struct *target, int group, int result)
+{
+    __u32 tid = target->pid;
+    __u32 *entry = bpf_map_lookup_elem(&slot_of, &tid);
+    if (!entry || *entry == (SLOT_IGNORED | (watch_epoch & SLOT_EPOCH)))
+        return 0;
+    /* a thread that has slept since before the daemon started has no entry yet */
+    struct process_entry *process = ensure_process(target);
+    if (!process)
+        return 0;
+    struct task_struct *sender = bpf_get_current_task_btf();
+    __u64 index;
+    struct signal_record *record = begin_signal(process, &index);
+    record->number = number;
+    record->target_tid = tid;
+    copy_siginfo(record, info);
+    record->sender_tgid = sender->tgid;
+    record->sender_tid = sender->pid;
+    record->sender_start_boot_ns = BPF_CORE_READ(sender, group_leader, start_boottime);
+    record->sender_uid = BPF_CORE_READ(sender, cred, uid.val);
+    copy_comm(record->sender_comm, leader_of(sender));
+    record->phase = SIGNAL_GENERATED;
+    record->group = group != 0;
+    record->result = result;
+    record->disposition = DISPOSITION_UNKNOWN;
+    record->seq = index + 1;
+    return 0;
+}
+
+/* What the kernel will do with a signal that is being delivered; number: becomes what
+ * really kills, where that arrives as SIGKILL. */
+static __always_inline __u32 disposition_of(struct task_struct *task, struct k_sigaction *action, __s32 *number,
+                                            __u32 *group_exit_code)
+{
+    __u32 flags = BPF_CORE_READ(task, signal, flags);
+    *group_exit_code = 0;
+    if (*number == SIGKILL_NUMBER) {
+        __u32 code = BPF_CORE_READ(task, signal, group_exit_code);
+        if (!(flags & SIGNAL_GROUP_EXIT_FLAG) || !(code & 0x7f))
+            return DISPOSITION_UNKNOWN; /* exit_group, or exec ending its siblings: not a death by signal */
+        *number = code & 0x7f;
+        *group_exit_code = code;
+        return DISPOSITION_FATAL;
+    }
+    unsigned long handler = (unsigned long)BPF_CORE_READ(action, sa.sa_handler);
+    if (handler == 1)
+        return DISPOSITION_IGNORED;
+    if (handler)
+        return DISPOSITION_HANDLED;
+    __u64 bit = BIT(*number & 63);
+    if (*number < 32 && (bit & DEFAULT_IGNORED))
+        return DISPOSITION_IGNORED;
+    if ((flags & SIGNAL_UNKILLABLE_FLAG) && *number != SIGSTOP_NUMBER) /* init of a pid namespace */
+        return DISPOSITION_IGNORED;
+    if (*number < 32 && (bit & DEFAULT_STOPS))
+        return DISPOSITION_STOP;
+    return DISPOSITION_FATAL;
+}
+
+SEC("tp_btf/signal_deliver")
+int BPF_PROG(signal_taken, int delivered, struct kernel_siginfo *info, struct k_sigaction *action)
+{
+    struct task_struct *task = bpf_get_current_task_btf();
+    __u32 tid = task->pid, group_exit_code;
+    __u32 *entry = bpf_map_lookup_elem(&slot_of, &tid);
+    if (!entry)
+        return 0;
+    __u32 value = *entry;
+    if (value == (SLOT_IGNORED | (watch_epoch & SLOT_EPOCH)))
+        return 0;
+    __s32 number = delivered;
+    __u32 disposition = disposition_of(task, action, &number, &group_exit_code);
+    if (number < 1 || number > 64 || disposition == DISPOSITION_UNKNOWN)
+        return 0;
+    __u64 bit = BIT(number);
+    struct process_entry *process = ensure_process(task);
+    if (!process)
+        return 0;
+
+    if (group_exit_code == 0) { /* its own signal, not the group's end reaching a sibling */
+        __u64 index;
+        struct signal_record *record = begin_signal(process, &index);
+        record->number = number;
+        record->target_tid = tid;
+        copy_siginfo(record, info);
+        record->sender_tgid = 0;
+        record->sender_tid = 0;
+        record->sender_start_boot_ns = 0;
+        record->sender_uid = 0;
+        record->sender_comm[0] = 0;
+        record->phase = SIGNAL_DELIVERED;
+        record->group = 0;
+        record->result = 0;
+        record->disposition = disposition;
+        record->seq = index + 1;
+    }
+
+    struct capture capture = {
+        .ctx = ctx, .info = info, .number = number, .delivered = delivered, .disposition = disposition,
+        .group_exit_code = group_exit_code, .slot = ~0u,
+    };
+    struct thread_slot *thread = 0;
+    __u32 slot = value - 1;
+    if (slot < slots) {
+        thread = bpf_map_lookup_elem(&threads, &slot);
+        capture.slot = slot;
+    }
+    if (disposition != DISPOSITION_FATAL) {
+        if (!(handled_signals & bit))
+            return 0;
+        capture.role = ROLE_SIGNALLED;
+        capture_process(task, &capture);
+        capture_thread(task, &capture, thread);
+        return 0;
+    }
+    if (!process->death_ns && !(fatal_signals & bit))
+        return 0;
+    capture.role = ROLE_SIBLING;
+    __u64 now = bpf_ktime_get_ns();
+    if (__sync_val_compare_and_swap(&process->death_ns, 0, now) == 0) {
+        capture.role = ROLE_CRASHED;
+        process->death_signal = number;
+        process->death_tid = tid;
+        process->death_code = 0;
+        process->death_address = 0;
+        if (!group_exit_code && (unsigned long)info > 1) {
+            process->death_code = BPF_CORE_READ(info, si_code);
+            process->death_address = (__u64)BPF_CORE_READ(info, _sifields._sigfault._addr);
+        }
+        process->death_event = capture_process(task, &capture) ? 1 : 2;
+    }
+    if (thread)
+        thread->state = SLOT_PINNED;
+    if (capture_thread(task, &capture, thread)) {
+        if (thread)
+            thread->captured = 1;
+        __sync_fetch_and_add(&process->threads_sent, 1);
+    } else {
+        if (thread)
+            thread->captured = 2;
+        __sync_fetch_and_add(&process->threads_unsent, 1);
+    }
+    return 0;
+}

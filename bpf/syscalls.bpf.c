@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// The recorder: every syscall of a watched thread into that thread's own ring.
+//
+// Why raw_syscalls as tp_btf: it is the only pair that fires for every call on every
+// kernel, and tp_btf costs half of what the classic tracepoint does.  At entry the
+// record is written whole but for result and duration, so a call still in flight is
+// visible as such; nothing is shared with other threads, no lock, no atomic.
+//
+// A path is read at entry, where it cannot have been changed by another thread since;
+// where its page is not resident it is read again at return, when the kernel has
+// faulted it in.
+#include "bpf/watch.bpf.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+static __always_inline void begin_path(struct task_struct *task, struct thread_slot *thread, __u32 slot,
+                                       struct syscall_record *record, __u32 class)
+{
+    struct thread_side *side = bpf_map_lookup_elem(&sides, &slot);
+    if (!side)
+        return;
+    struct open_record *open = &side->opens[thread->opens & (OPEN_RECORDS - 1)];
+    __u32 which = ((class >> CLASS_PATH_SHIFT) & CLASS_PATH_MASK) - 1;
+    __u32 flags = (class >> CLASS_FLAGS_SHIFT) & CLASS_FLAGS_MASK;
+    __u64 path = record->args[0];
+    if (which == 1)
+        path = record->args[1];
+    else if (which == 2)
+        path = record->args[2];
+    else if (which == 3)
+        path = record->args[3];
+
+    open->start_ns = record->start_ns;
+    open->duration_ns = IN_FLIGHT;
+    open->ret = 0;
+    open->nr = record->nr;
+    open->syscall_flags = record->flags;
+    open->open_flags = 0;
+    if (flags == 2)
+        open->open_flags = record->args[1];
+    else if (flags == 3)
+        open->open_flags = record->args[2];
+    if (class & CLASS_OPEN_HOW) { /* struct open_how begins with __u64 flags (linux/openat2.h) */
+        open->open_flags = 0;
+        bpf_probe_read_user(&open->open_flags, sizeof(open->open_flags), (void *)record->args[2]);
+    }
+    open->dirfd = which == 1 ? (__s32)record->args[0] : -100 /* AT_FDCWD */;
+    open->lap = thread->path_lap;
+    open->offset = thread->path_offset;
+    open->length = 0;
+    thread->opens += 1;
+
+    __u32 offset = thread->path_offset & (PATH_LAP - 1);
+    long length = bpf_probe_read_user_str(side->heap + offset, PATH_MAX_LEN, (void *)path);
+    if (length <= 0) {
+        open->status = PATH_PENDING;
+        return;
+    }
+    open->status = PATH_KEPT;
+    open->length = length - 1;
+    if (length == PATH_MAX_LEN) {
+        char next = 0;
+        bpf_probe_read_user(&next, 1, (void *)(path + PATH_MAX_LEN - 1));
+        if (next) {
+            open->status = PATH_CUT;
+            thread->paths_cut += 1;
+            count_loss(LOSS_PATH_CUT);
+        }
+    }
+    offset += length;
+    if (offset >= PATH_LAP) {
+        offset = 0;
+        thread->path_lap += 1;
+    }
+    thread->path_offset = offset;
+}
+
+static __noinline int end_path(struct thread_slot *thread, __u32 slot, struct syscall_record *record)
+{
+    struct thread_side *side = bpf_map_lookup_elem(&sides, &slot);
+    if (!side)
+        return 0;
+    struct open_record *open = &side->opens[(thread->opens - 1) & (OPEN_RECORDS - 1)];
+    open->duration_ns = record->duration_ns;
+    open->ret = record->ret;
+    if (open->status != PATH_PENDING)
+        return 0;
+    __u32 which = ((thread->after >> CLASS_PATH_SHIFT) & CLASS_PATH_MASK) - 1;
+    __u64 path = record->args[0];
+    if (which == 1)
+        path = record->args[1];
+    else if (which == 2)
+        path = record->args[2];
+    else if (which == 3)
+        path = record->args[3];
+    __u32 offset = thread->path_offset & (PATH_LAP - 1);
+    long length = bpf_probe_read_user_str(side->heap + offset, PATH_MAX_LEN, (void *)path);
+    if (length <= 0) {
+        open->status = PATH_FAULT;
+        thread->paths_faulted += 1;
+        count_loss(LOSS_PATH_FAULT);
+        return 0;
+    }
+    open->lap = thread->path_lap;
+    open->offset = offset;
+    open->length = length - 1;
+    open->status = length == PATH_MAX_LEN ? PATH_CUT : PATH_KEPT;
+    if (length == PATH_MAX_LEN) {
+        thread->paths_cut += 1;
+        count_loss(LOSS_PATH_CUT);
+    }
+    offset += length;
+    if (offset >= PATH_LAP) {
+        offset = 0;
+        thread->path_lap += 1;
+    }
+    thread->path_offset = offset;
+    return 0;
+}
+
+static __noinline int end_memory(struct task_struct *task, struct thread_slot *thread, __u32 slot,
+                                 struct syscall_record *record, __u32 call)
+{
+    if (record->ret < 0 && record->ret >= -4095)
+        return 0;
+    struct thread_side *side = bpf_map_lookup_elem(&sides, &slot);
+    if (!side)
+        return 0;
+    struct memory_record *memory = &side->memory[thread->memory_events & (MEMORY_RECORDS - 1)];
+    struct mm_struct *mm = BPF_CORE_READ(task, mm);
+    memory->t_ns = record->start_ns + record->duration_ns;
+    memory->start_ns = record->start_ns;
+    memory->nr = record->nr;
+    memory->flags = record->flags;
+    memory->address = record->ret;
+    memory->delta = 0;
+    __s64 page = 4095;
+    if (call == MEMORY_BRK)
+        memory->delta = record->ret - thread->break_before;
+    else if (call == MEMORY_MMAP)
+        memory->delta = (record->args[1] + page) & ~page;
+    else if (call == MEMORY_MUNMAP) {
+        memory->address = record->args[0];
+        memory->delta = -(__s64)((record->args[1] + page) & ~page);
+    } else if (call == MEMORY_MREMAP)
+        memory->delta = ((record->args[2] + page) & ~page) - ((record->args[1] + page) & ~page);
+    memory->rss_pages = rss_pages(mm);
+    memory->minor_faults = task->min_flt;
+    memory->major_faults = task->maj_flt;
+    thread->memory_events += 1;
+    return 0;
+}
+
+SEC("tp_btf/sys_enter")
+int BPF_PROG(record_enter, struct pt_regs *regs, long nr)
+{
+    struct task_struct *task = bpf_get_current_task_btf();
+    __u32 tid = task->pid;
+    __u32 *entry = bpf_map_lookup_elem(&slot_of, &tid);
+    if (!entry) {
+        count_loss(LOSS_TID_RANGE);
+        return 0;
+    }
+    __u32 value = *entry, epoch = watch_epoch & SLOT_EPOCH;
+    if (value == (SLOT_IGNORED | epoch))
+        return 0;
+    __u32 slot = value - 1;
+    struct thread_slot *thread = 0;
+    if (slot < slots)
+        thread = bpf_map_lookup_elem(&threads, &slot);
+    if (!thread || thread->epoch != epoch) {
+        thread = settle(task, entry);
+        if (!thread)
+            return 0;
+        slot = *entry - 1;
+    }
+    __u64 index = thread->syscalls;
+    __u32 key = slot * ring_length + (index & (ring_length - 1));
+    struct syscall_record *record = bpf_map_lookup_elem(&records, &key);
+    if (!record)
+        return 0;
+    __u32 compat = (task->thread_info.status & TS_COMPAT_FLAG) ? 1 : 0;
+    record->start_ns = bpf_ktime_get_ns();
+    record->duration_ns = IN_FLIGHT;
+    record->nr = nr;
+    record->flags = compat;
+    if (compat) { /* ia32: ebx ecx edx esi edi ebp */
+        record->args[0] = (__u32)regs->bx;
+        record->args[1] = (__u32)regs->cx;
+        record->args[2] = (__u32)regs->dx;
+        record->args[3] = (__u32)regs->si;
+        record->args[4] = (__u32)regs->di;
+        record->args[5] = (__u32)regs->bp;
+    } else {
+        record->args[0] = regs->di;
+        record->args[1] = regs->si;
+        record->args[2] = regs->dx;
+        record->args[3] = regs->r10;
+        record->args[4] = regs->r8;
+        record->args[5] = regs->r9;
+    }
+    thread->syscalls = index + 1;
+    thread->in_call = 1;
+    __u32 class = syscall_class[compat][nr & (SYSCALL_CLASSES - 1)];
+    thread->after = class;
+    if (class) {
+        if (class & CLASS_PATH_MASK)
+            begin_path(task, thread, slot, record, class);
+        else if ((class >> CLASS_MEMORY_SHIFT) == MEMORY_BRK)
+            thread->break_before = BPF_CORE_READ(task, mm, brk);
+    }
+    return 0;
+}
+
+SEC("tp_btf/sys_exit")
+int BPF_PROG(record_exit, struct pt_regs *regs, long ret)
+{
+    struct task_struct *task = bpf_get_current_task_btf();
+    __u32 tid = task->pid;
+    __u32 *entry = bpf_map_lookup_elem(&slot_of, &tid);
+    if (!entry)
+        return 0;
+    __u32 slot = *entry - 1;
+    if (slot >= slots)
+        return 0;
+    struct thread_slot *thread = bpf_map_lookup_elem(&threads, &slot);
+    if (!thread || !thread->in_call) /* entered before it was recorded, or a child returning from fork */
+        return 0;
+    __u32 key = slot * ring_length + ((thread->syscalls - 1) & (ring_length - 1));
+    struct syscall_record *record = bpf_map_lookup_elem(&records, &key);
+    if (!record)
+        return 0;
+    record->ret = ret;
+    record->duration_ns = bpf_ktime_get_ns() - record->start_ns;
+    thread->in_call = 0;
+    __u32 class = thread->after;
+    if (class) {
+        if (class & CLASS_PATH_MASK)
+            end_path(thread, slot, record);
+        else
+            end_memory(task, thread, slot, record, class >> CLASS_MEMORY_SHIFT);
+    }
+    return 0;
+}

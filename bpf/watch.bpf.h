@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: GPL-2.0-only
+ * Which threads are recorded.  A thread decides for itself, in its own context, the
+ * first time it is seen and whenever the generation of decisions (watch_epoch) has
+ * moved on; so nobody ever takes a ring away from under a thread that writes to it.
+ * The verdict comes from a cache keyed by what rules look at; where the cache does not
+ * know, the daemon is asked once and the thread is recorded until it is ruled out. */
+#pragma once
+
+#include "bpf/task.bpf.h"
+
+static __always_inline void make_watch_key(struct task_struct *task, struct watch_key *key)
+{
+    __builtin_memset(key, 0, sizeof(*key));
+    struct file *file = BPF_CORE_READ(task, mm, exe_file);
+    if (file) {
+        key->exe_inode = BPF_CORE_READ(file, f_inode, i_ino);
+        key->exe_device = BPF_CORE_READ(file, f_inode, i_sb, s_dev);
+        key->exe_dentry = (__u64)BPF_CORE_READ(file, f_path.dentry);
+    }
+    key->uid = BPF_CORE_READ(task, cred, euid.val);
+    if (look_at_cgroup) {
+        key->cgroup_id = cgroup_id_of(task);
+        key->cgroup_set = (__u64)BPF_CORE_READ(task, cgroups);
+    }
+    if (look_at_comm)
+        copy_comm(key->comm, leader_of(task));
+}
+
+static __always_inline void fill_header(struct event_header *h, __u32 kind, struct task_struct *task)
+{
+    h->kind = kind;
+    h->layout = EVENT_LAYOUT;
+    h->t_ns = bpf_ktime_get_ns();
+    h->tgid = task->tgid;
+    h->tid = task->pid;
+    h->process_start_boot_ns = BPF_CORE_READ(task, group_leader, start_boottime);
+    h->thread_start_boot_ns = BPF_CORE_READ(task, start_boottime);
+}
+
+static __always_inline void note_parent(struct process_entry *process, struct task_struct *parent)
+{
+    process->parent_tgid = BPF_CORE_READ(parent, tgid);
+    process->parent_start_boot_ns = BPF_CORE_READ(parent, group_leader, start_boottime);
+    copy_comm(process->parent_comm, leader_of(parent));
+}
+
+/* The process entry of a task, made where it does not exist.  An entry of an earlier
+ * process with the same tgid is replaced. */
+static __noinline struct process_entry *ensure_process(struct task_struct *task)
+{
+    __u32 tgid = BPF_CORE_READ(task, tgid), zero = 0;
+    __u64 start = BPF_CORE_READ(task, group_leader, start_boottime);
+    struct process_entry *process = bpf_map_lookup_elem(&processes, &tgid);
+    if (process) {
+        if (process->start_boot_ns == start)
+            return process;
+        if (process->death_ns) /* its bundle has not been closed: its lineage is lost to it */
+            count_loss(LOSS_PROCESS_ENTRY);
+        bpf_map_delete_elem(&processes, &tgid);
+    }
+    struct process_entry *empty = bpf_map_lookup_elem(&empty_process, &zero);
+    if (!empty)
+        return 0;
+    bpf_map_update_elem(&processes, &tgid, empty, BPF_NOEXIST); /* another thread may have been faster */
+    process = bpf_map_lookup_elem(&processes, &tgid);
+    if (!process) {
+        count_loss(LOSS_PROCESS_ENTRY);
+        return 0;
+    }
+    if (process->start_boot_ns == start)
+        return process;
+    process->tgid = tgid;
+    process->first_ns = bpf_ktime_get_ns();
+    process->uid = BPF_CORE_READ(task, cred, uid.val);
+    process->since_birth = recording_since_boot_ns && start >= recording_since_boot_ns;
+    if (process->since_birth)
+        process->fork_ns = BPF_CORE_READ(task, group_leader, start_time);
+    note_parent(process, BPF_CORE_READ(task, group_leader, real_parent));
+    process->start_boot_ns = start;
+    return process;
+}
+
+static __noinline int ask_daemon(struct task_struct *task, struct watch_key *key)
+{
+    struct watch_event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+    if (!event) {
+        count_loss(LOSS_WATCH_EVENT);
+        return 0;
+    }
+    __u32 cut;
+    fill_header(&event->h, EVENT_WATCH, task);
+    __builtin_memcpy(&event->key, key, sizeof(*key));
+    copy_comm(event->comm, leader_of(task));
+    event->exec_name[0] = 0;
+    event->uid = BPF_CORE_READ(task, cred, euid.val);
+    event->cgroup_parts = cgroup_names(task, event->cgroup, &cut);
+    exe_path(task, &event->exe);
+    bpf_ringbuf_submit(event, BPF_RB_FORCE_WAKEUP);
+    return 1;
+}
+
+static __always_inline __u32 verdict_of(struct task_struct *task, struct watch_key *key)
+{
+    if (watch_all)
+        return VERDICT_WATCH;
+    make_watch_key(task, key);
+    __u32 *verdict = bpf_map_lookup_elem(&verdicts, key);
+    return verdict ? *verdict : 0;
+}
+
+/* A process that is not watched needs no entry. */
+static __always_inline void forget_process(__u32 tgid)
+{
+    struct process_entry *process = bpf_map_lookup_elem(&processes, &tgid);
+    if (process && !process->death_ns)
+        bpf_map_delete_elem(&processes, &tgid);
+}
+
+static __always_inline void free_slot(__u32 slot)
+{
+    if (bpf_map_push_elem(&free_slots, &slot, 0))
+        count_loss(LOSS_FREE_SLOT);
+    else
+        __sync_fetch_and_add(&slots_free, 1);
+}
+
+static __always_inline struct thread_slot *take_slot(struct task_struct *task, __u32 *entry)
+{
+    __u32 slot;
+    if (!slots_free || bpf_map_pop_elem(&free_slots, &slot))
+        return 0;
+    __sync_fetch_and_add(&slots_free, -1);
+    struct thread_slot *thread = bpf_map_lookup_elem(&threads, &slot);
+    if (!thread)
+        return 0;
+    thread->syscalls = 0;
+    thread->tid = BPF_CORE_READ(task, pid);
+    thread->tgid = BPF_CORE_READ(task, tgid);
+    thread->epoch = 0;
+    thread->in_call = 0;
+    thread->after = 0;
+    thread->generation += 1;
+    thread->thread_start_boot_ns = BPF_CORE_READ(task, start_boottime);
+    thread->process_start_boot_ns = BPF_CORE_READ(task, group_leader, start_boottime);
+    thread->first_ns = bpf_ktime_get_ns();
+    thread->opens = 0;
+    thread->memory_events = 0;
+    thread->exit_ns = 0;
+    thread->path_lap = 0;
+    thread->path_offset = 0;
+    thread->paths_cut = 0;
+    thread->paths_faulted = 0;
+    thread->captured = 0;
+    thread->since_birth = recording_since_boot_ns && thread->thread_start_boot_ns >= recording_since_boot_ns;
+    copy_comm(thread->comm, task);
+    thread->state = SLOT_LIVE;
+    *entry = slot + 1;
+    return thread;
+}
+
+/* What a call of a thread without a slot leaves: its number in the process's account. */
+static __always_inline void count_unrecorded(struct task_struct *task)
+{
+    __u32 tgid = BPF_CORE_READ(task, tgid);
+    struct process_entry *process = bpf_map_lookup_elem(&processes, &tgid);
+    if (process)
+        __sync_fetch_and_add(&process->syscalls_unrecorded, 1);
+}
+
+/* The current thread's slot after (re)deciding; 0: not recorded.  entry: its place in slot_of. */
+static __noinline struct thread_slot *settle(struct task_struct *task, __u32 *entry)
+{
+    __u32 value = *entry, epoch = watch_epoch & SLOT_EPOCH;
+    struct thread_slot *thread = 0;
+    struct watch_key key;
+
+    __u32 slot = value - 1;
+    if (slot < slots)
+        thread = bpf_map_lookup_elem(&threads, &slot);
+    if (value == (SLOT_REFUSED | epoch) && !slots_free) {
+        count_unrecorded(task);
+        return 0;
+    }
+    __u32 verdict = verdict_of(task, &key);
+    if (verdict == VERDICT_IGNORE) {
+        *entry = SLOT_IGNORED | epoch;
+        if (thread) {
+            thread->state = SLOT_FREE;
+            free_slot(slot);
+        }
+        forget_process(BPF_CORE_READ(task, tgid));
+        return 0;
+    }
+    struct process_entry *process = ensure_process(task);
+    if (!thread) {
+        thread = take_slot(task, entry);
+        if (!thread) {
+            if (value != (SLOT_REFUSED | epoch)) {
+                count_loss(LOSS_SLOT);
+                if (process)
+                    __sync_fetch_and_add(&process->threads_unrecorded, 1);
+            }
+            *entry = SLOT_REFUSED | epoch;
+            count_unrecorded(task);
+            return 0;
+        }
+    }
+    if (verdict == VERDICT_WATCH)
+        thread->epoch = epoch;
+    else if (process && process->asked_epoch != epoch && ask_daemon(task, &key))
+        process->asked_epoch = epoch;
+    return thread;
+}
