@@ -16,7 +16,7 @@
 #define INCIDENT_BPF_EVENT_H
 
 #ifdef __cplusplus
-#include <linux/types.h> // __u32 and kin
+#include <linux/types.h> /* __u32 and kin */
 namespace incident::bpf {
 #define EVENT_ASSERT(condition) static_assert(condition, #condition)
 #else
@@ -106,11 +106,15 @@ struct memory_record {
     __u64 start_ns; /* of the call */
 };
 
+/* A slot's way: FREE → LIVE → FREE when its thread exits; or, of a thread that dies by
+ * signal, LIVE → PINNED, then the thread's exit and the daemon's having read it, in
+ * either order: the second to come gives the slot back. */
 enum slot_state {
     SLOT_FREE = 0,
-    SLOT_LIVE = 1,   /* a thread writes to it */
-    SLOT_PINNED = 2, /* the thread died by signal: the daemon reads it, then frees it */
-    SLOT_READING = 3, /* daemon only */
+    SLOT_LIVE = 1,     /* a thread writes to it */
+    SLOT_PINNED = 2,   /* its thread passed signal_deliver and makes no further call; the daemon will read it */
+    SLOT_EXITED = 3,   /* was pinned and its thread has exited: the daemon gives it back */
+    SLOT_RELEASED = 4, /* was pinned and the daemon has read it: the exit gives it back */
 };
 
 /* Map "threads": one per slot.  The first cache line is the hot one. */

@@ -113,7 +113,7 @@ int BPF_PROG(process_exit, struct task_struct *task)
             struct thread_slot *thread = bpf_map_lookup_elem(&threads, &slot);
             if (thread) {
                 thread->exit_ns = bpf_ktime_get_ns();
-                if (thread->state != SLOT_PINNED) { /* else the daemon reads it and gives it back */
+                if (__sync_lock_test_and_set(&thread->state, SLOT_EXITED) != SLOT_PINNED) {
                     thread->state = SLOT_FREE;
                     free_slot(slot);
                 }

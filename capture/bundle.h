@@ -4,6 +4,7 @@
 //     <UTC time>-<rule>-<comm>-<pid>-<short id>/   a committed bundle, 0700, files 0600
 //     .partial-<same name>/                  being written; no MANIFEST
 //     .amend-<same name>/                    a committed bundle's successor, see amend()
+//     .replaced-<same name>/, .removed-<same name>/   on their way out
 //
 // Commit: every file written and flushed, MANIFEST last, directory renamed, parent
 // flushed.  A kill at any instruction leaves a whole bundle or a directory whose name
@@ -20,6 +21,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace incident::capture {
@@ -49,6 +51,7 @@ public:
     // several bundles have gives the newest.  An ambiguous prefix is an Error naming the candidates.
     Result<std::string> resolve(std::string_view id) const;
     Result<Bundle> bundle(const std::string &name) const;
+    // name as bundle_name() makes it; any other is refused, names() would not show it.
     Result<PartialBundle> begin(const std::string &name);
     // Replaces files of a committed bundle in one step: a twin made of hard links and
     // the new files, with its own MANIFEST, exchanged with the old one (renameat2
@@ -72,7 +75,8 @@ public:
     PartialBundle &operator=(PartialBundle &&) noexcept;
     ~PartialBundle();
 
-    // path: "incident.json" or one level down, "process/maps".  Thread-compatible.
+    // path: "incident.json", "process/maps", "host/pressure/cpu": up to three components of
+    // [A-Za-z0-9._-], none beginning with a dot.  Thread-compatible.
     Status add(std::string_view path, std::span<const std::uint8_t> bytes);
     Status add(std::string_view path, std::string_view text);
     Status commit(); // MANIFEST, flush, rename, flush; after it the object is empty
@@ -89,7 +93,9 @@ private:
 class Bundle {
 public:
     const std::string &name() const { return name_; }
-    int fd() const { return dir_.get(); }
+    int fd() const { return dir_.get(); } // the directory as it was when opened, see amend()
+    // Readers may run while the bundle is amended: a file that has vanished with the old
+    // directory is looked for once more under the bundle's name.
     // Whole file, at most cap bytes (an Error beyond).
     Result<std::string> read(std::string_view path, std::uint64_t cap = 256u << 20) const;
     // Calls line(text) for each line without holding the file; false stops.  An
@@ -102,7 +108,8 @@ public:
 
 private:
     friend class IncidentsDir;
-    UniqueFd dir_;
+    UniqueFd reopened(int than) const;
+    UniqueFd parent_, dir_;
     std::string name_;
 };
 

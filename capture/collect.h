@@ -20,6 +20,7 @@ struct OsRoots {
     std::string sys = "/sys";
     std::string cgroup = "/sys/fs/cgroup";
     std::string dev_kmsg = "/dev/kmsg";
+    std::string coredump = "/var/lib/systemd/coredump"; // where systemd-coredump stores cores
 };
 
 struct CollectorResult {
@@ -51,11 +52,14 @@ struct CollectLimits {
 // ticks) before and after: what belongs to a reused pid is thrown away.
 // Files: maps status limits cgroup fds (JSON lines {fd,target,pos,flags}) smaps_rollup
 // auxv cmdline comms (JSON lines {tid,comm}) mountinfo io oom_score_adj stat exe cwd root
-// ns (readlinks), cgroup/* (memory.max, memory.current, memory.events, pids.* of its cgroup, v1 or v2).
+// ns (readlinks), and beside process/: cgroup/* (memory.max, memory.current, memory.events, pids.* of
+// its cgroup, v1 or v2; process/cgroup itself is /proc/PID/cgroup).
+// Reading runs on a thread of its own: a process whose mmap_lock is held hangs its reader.
+// What has not returned by the deadline is left behind and said to be so.
 void collect_process(const OsRoots &os, std::uint32_t pid, std::uint64_t start_boot_ns, const CollectLimits &limits,
                      Collected &into);
 
-// Collects host/: meminfo pressure/{cpu,io,memory} loadavg vmstat uptime version, and
+// Collects host/: meminfo pressure/{cpu,io,memory} loadavg vmstat buddyinfo uptime version, and
 // kernel_log: the slice of /dev/kmsg of the last `log` seconds (at most file_cap).
 void collect_host(const OsRoots &os, std::chrono::seconds log, const CollectLimits &limits, Collected &into);
 

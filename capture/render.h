@@ -16,7 +16,7 @@ namespace incident::capture {
 struct RenderContext {
     const IncidentInput &input;
     const Collected &collected;
-    std::string id;        // bundle name
+    std::string id;           // bundle name
     std::string build_id_exe; // "" unknown
     // kernel text address → "symbol+0x1f [module]"; "" unknown
     std::function<std::string(std::uint64_t)> kernel_symbol;
@@ -32,6 +32,9 @@ struct RenderContext {
 std::string render_timeline(const RenderContext &context);
 nlohmann::ordered_json render_threads(const RenderContext &context);
 nlohmann::ordered_json render_incident(const RenderContext &context);
+// "SIGSEGV:<12 digits of build-id>+0x1139", the same for the same crash of the same build: from
+// the death_event and the crashed thread alone, so that it can be asked for before collecting.
+std::string incident_signature(const ProcessSnapshot &process);
 // From the rendered incident and threads plus the last lines of the timeline: one screen.
 std::string render_summary(const nlohmann::ordered_json &incident, const nlohmann::ordered_json &threads,
                            std::string_view timeline);
@@ -48,8 +51,8 @@ std::vector<std::pair<std::string, std::string>> render_all(const RenderContext 
 
 // incident.json and summary.txt again with another core link, for IncidentsDir::amend().
 Result<std::vector<std::pair<std::string, std::string>>> rerender_core(const std::string &incident_json,
-                                                                      const std::string &threads_json,
-                                                                      const std::string &timeline,
-                                                                      const CoreLink &core);
+                                                                       const std::string &threads_json,
+                                                                       const std::string &timeline,
+                                                                       const CoreLink &core);
 
 } // namespace incident::capture

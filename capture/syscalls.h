@@ -35,6 +35,8 @@ DecodedCall decode_syscall(int nr, bool compat, const std::uint64_t args[6], con
 std::uint8_t path_argument(int nr, bool compat, bool all);
 // Whether nr changes the address space: brk, mmap, munmap, mremap.
 bool is_memory_call(int nr, bool compat);
+// Whether nr opens a file by path: open, openat, openat2, creat (kind "open" in the timeline).
+bool is_open_call(int nr, bool compat);
 // Signal number by name ("SIGSEGV", "SEGV") or 0.
 int signal_number(std::string_view name);
 

@@ -13,7 +13,7 @@ struct SignalEvent {
     ProcessFacts process;
     int number = 0;
     bool fatal = false;
-    bool from_kernel = false;  // a fault or another kernel-made signal: there is no sender
+    bool from_kernel = false; // a fault or another kernel-made signal: there is no sender
     std::uint32_t sender_pid = 0, sender_uid = 0;
     std::string sender_comm;
 };
@@ -21,7 +21,7 @@ struct SignalEvent {
 enum class Verdict { Fire, Suppressed, NoMatch };
 
 struct Decision {
-    const Rule *rule = nullptr;
+    const Rule *rule = nullptr; // into Engine::rules(): until the next replace()
     Verdict verdict = Verdict::NoMatch;
     std::string why;                     // which condition failed, which limit held; "" for Fire
     std::uint64_t suppressed_before = 0; // for Fire: suppressed since this limit key's last firing
@@ -29,6 +29,7 @@ struct Decision {
 
 struct RuleCounters {
     std::uint64_t fired = 0, suppressed = 0;
+    std::uint64_t forgotten_keys = 0; // limit keys dropped because too many were in use (limit_memory.h)
 };
 
 class Engine {
@@ -50,14 +51,17 @@ public:
     // Some enabled rule matches by comm / by cgroup or unit.
     bool looks_at_comm() const;
     bool looks_at_cgroup() const;
-    // Union over enabled signal rules; [fatal ? 1 : 0].
+    // The signals on which some enabled rule may fire: when they kill, or when
+    // they do not.  A rule with fatal = false is in both: it fires "also when the
+    // signal does not kill".
     std::bitset<65> signals(bool fatal) const;
 
-    // Keeps the limits' memory of rules whose text did not change.
+    // Keeps the limits' memory of rules whose text did not change, and the
+    // counters of every rule whose name is still there.
     void replace(std::vector<Rule> rules);
 
 private:
-    struct Memory; // firings of one limit key; bounded (see engine.cpp)
+    struct Memory; // a rule's past firings, by limit key; bounded (limit_memory.h)
     std::vector<Rule> rules_;
     std::map<std::string, RuleCounters, std::less<>> counters_;
     std::map<std::string, Memory, std::less<>> memory_;

@@ -32,7 +32,7 @@ struct Match {
 enum class LimitBy { Rule, Process, Exe };
 
 struct Limit {
-    Nanoseconds cooldown{0};              // after a firing, none for this long
+    Nanoseconds cooldown{0};               // after a firing, none for this long
     std::optional<std::uint32_t> per_hour; // none: unlimited by this rule
     LimitBy by = LimitBy::Exe;
 };
@@ -40,38 +40,39 @@ struct Limit {
 // What to keep and how much.
 struct Context {
     std::uint32_t stack_bytes = 32 * 1024; // of each thread; 0..256 KiB
-    bool files = true;   // opens with their paths
-    bool memory = true;  // brk/mmap/… growth
-    bool host = true;    // host/ collectors
-    bool environ = false; // process/environ: off by default
+    bool files = true;                     // opens with their paths
+    bool memory = true;                    // brk/mmap/… growth
+    bool host = true;                      // host/ collectors
+    bool environ = false;                  // process/environ: off by default
 };
 
 struct SenderFilter {
     std::vector<std::string> comm; // globs
     std::vector<std::uint32_t> uid;
-    std::optional<bool> self;      // true: only signals a process sends itself (abort, raise) or the kernel makes for its own faults
+    // true: only signals a process sends itself (abort, raise) or the kernel makes for its own faults
+    std::optional<bool> self;
     bool everything() const { return comm.empty() && uid.empty() && !self; }
 };
 
 // on = "signal"
 struct SignalCondition {
     std::bitset<65> signals; // [number]
-    bool fatal = true;       // only when it will really kill
+    bool fatal = true;       // only when it will really kill; false: also when handled or ignored
     SenderFilter sender;
 };
 
 using Condition = std::variant<SignalCondition>;
 
 struct Rule {
-    std::string name;        // [a-z0-9-]+, unique
-    std::string kind;        // "signal"
+    std::string name; // [a-z0-9-]+, unique
+    std::string kind; // "signal"
     bool enabled = true;
     Match match;
     Limit limit;
     Context context;
     Condition condition;
-    std::string text;        // its effective TOML, as it will stand in a bundle
-    Location at;             // of its [[rule]] header
+    std::string text; // its effective TOML, as it will stand in a bundle
+    Location at;      // of its [[rule]] header
 };
 
 // What a rule is matched against.  All of it is hostile text.

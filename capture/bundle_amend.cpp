@@ -1,0 +1,104 @@
+#include "capture/bundle.h"
+#include "capture/bundle_name.h"
+#include "capture/bundle_writer.h"
+#include "capture/dir_at.h"
+#include "capture/manifest.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+
+namespace incident::capture {
+
+namespace {
+
+using Files = std::span<const std::pair<std::string, std::string>>;
+
+std::span<const std::uint8_t> bytes_of(const std::string &text) {
+    return {reinterpret_cast<const std::uint8_t *>(text.data()), text.size()};
+}
+
+// The old file under the twin's name as well.  Some file systems know no hard links,
+// and fs.protected_hardlinks refuses them to whoever does not own the file.
+Status link_or_copy(int from, int to, const ManifestEntry &file) {
+    if (::linkat(from, file.path.c_str(), to, file.path.c_str(), 0) == 0)
+        return {};
+    if (errno != EPERM && errno != EOPNOTSUPP && errno != EMLINK && errno != EXDEV)
+        return fail(Error::system("link " + file.path));
+    auto bytes = read_regular(from, file.path, file.size);
+    if (!bytes)
+        return fail(std::move(bytes.error()));
+    auto copy = write_bundle_file(to, file.path, bytes_of(*bytes));
+    if (!copy)
+        return fail(std::move(copy.error()));
+    if (copy->sha256 != file.sha256)
+        return fail(file.path + ": changed since it was committed");
+    return {};
+}
+
+Status make_directories(int dir, const ManifestEntry &file) {
+    for (std::size_t slash = file.path.find('/'); slash != std::string::npos; slash = file.path.find('/', slash + 1))
+        if (::mkdirat(dir, file.path.substr(0, slash).c_str(), 0700) != 0 && errno != EEXIST)
+            return fail(Error::system("make directory for " + file.path));
+    return {};
+}
+
+// The twin has only what the old manifest lists (paths it has checked) and the new files.
+Status fill(int old, int twin, std::span<const ManifestEntry> listed, Files files, const timespec &old_time) {
+    std::vector<ManifestEntry> entries;
+    for (const ManifestEntry &file : listed) {
+        if (std::ranges::any_of(files, [&](const auto &other) { return other.first == file.path; }))
+            continue;
+        if (auto made = make_directories(twin, file); !made)
+            return made;
+        if (auto linked = link_or_copy(old, twin, file); !linked)
+            return linked;
+        entries.push_back(file);
+    }
+    const std::size_t fresh = entries.size();
+    for (const auto &[path, bytes] : files) {
+        auto entry = write_bundle_file(twin, path, bytes_of(bytes));
+        if (!entry)
+            return fail(std::move(entry.error()));
+        entries.push_back(std::move(*entry));
+    }
+    return seal_bundle(twin, entries, fresh, &old_time);
+}
+
+} // namespace
+
+Status IncidentsDir::amend(const std::string &name, Files files) {
+    auto old = bundle(name);
+    if (!old)
+        return fail(std::move(old.error()));
+    auto listed = old->manifest();
+    if (!listed)
+        return fail(std::move(listed.error()).in("amend"));
+    struct stat manifest;
+    if (::fstatat(old->fd(), std::string(MANIFEST_NAME).c_str(), &manifest, AT_SYMLINK_NOFOLLOW) != 0)
+        return fail(Error::system("amend " + name));
+
+    const std::string twin = std::string(AMEND_PREFIX) + name;
+    if (auto cleared = remove_tree(dir_.get(), twin); !cleared)
+        return fail(std::move(cleared.error()).in("amend " + name));
+    auto dir = make_directory(dir_.get(), twin);
+    if (!dir)
+        return fail(std::move(dir.error()).in("amend " + name));
+    if (auto filled = fill(old->fd(), dir->get(), *listed, files, manifest.st_mtim); !filled) {
+        (void)remove_tree(dir_.get(), twin); // else recover() does
+        return fail(std::move(filled.error()).in("amend " + name));
+    }
+    auto replaced = replace_directory(dir_.get(), twin, name);
+    if (!replaced) {
+        (void)remove_tree(dir_.get(), twin);
+        return fail(std::move(replaced.error()).in("amend"));
+    }
+    if (retry([&] { return ::fsync(dir_.get()); }) != 0)
+        return fail(Error::system("amended, but not known to be on disk: flush the directory of " + name));
+    if (auto gone = remove_tree(dir_.get(), *replaced); !gone)
+        return fail(std::move(gone.error()).in("amended, but the old " + name + " remains"));
+    return {};
+}
+
+} // namespace incident::capture

@@ -1,0 +1,148 @@
+// Flushing, as measured for 25 files of 40 kB on ext4 (virtio disk, 100-300 bundles,
+// p50/p99 in ms from mkdir to the flushed rename):
+//   fsync after each write     4.7-9.0 / 21     one device flush after another, nothing overlaps
+//   syncfs once                6.0 / 229        waits for everybody else's dirty pages as well
+//   fdatasync at the end       3.2-3.8 / 8-206
+//   sync_file_range at each write, fsync at the end   2.3-3.8 / 5-9
+// The last is what is done: writing back begins at once and runs beside the rest of
+// the capture, and the fsyncs find it done.  sync_file_range(2) alone promises
+// nothing (no metadata, no device flush); here it is a hint and may fail.
+#include "capture/bundle_writer.h"
+
+#include "capture/bundle_name.h"
+#include "capture/dir_at.h"
+#include "capture/manifest.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <cstdio> // renameat2
+#include <set>
+
+namespace incident::capture {
+
+namespace {
+
+Status flush(int dir, std::string_view path, int flags) {
+    const UniqueFd fd = open_beneath(dir, path, flags);
+    if (!fd || retry([&] { return ::fsync(fd.get()); }) != 0)
+        return fail(Error::system("flush " + std::string(path)));
+    return {};
+}
+
+std::string_view parent_of(std::string_view path) {
+    const std::size_t slash = path.rfind('/');
+    return slash == std::string_view::npos ? std::string_view() : path.substr(0, slash);
+}
+
+Status make_parents(int dir, std::string_view path) {
+    for (std::size_t slash = path.find('/'); slash != std::string_view::npos; slash = path.find('/', slash + 1)) {
+        const std::string below(path.substr(0, slash));
+        const UniqueFd at = below.find('/') == std::string::npos
+                                ? UniqueFd(::fcntl(dir, F_DUPFD_CLOEXEC, 0))
+                                : open_beneath(dir, parent_of(below), O_PATH | O_DIRECTORY);
+        const std::string name = below.substr(parent_of(below).empty() ? 0 : parent_of(below).size() + 1);
+        if (!at || (::mkdirat(at.get(), name.c_str(), 0700) != 0 && errno != EEXIST))
+            return fail(Error::system("make directory " + below));
+    }
+    return {};
+}
+
+Result<UniqueFd> create(int dir, std::string_view path) {
+    UniqueFd fd = open_beneath(dir, path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    if (!fd)
+        return fail(Error::system("create " + std::string(path)));
+    return fd;
+}
+
+std::span<const std::uint8_t> bytes_of(std::string_view text) {
+    return {reinterpret_cast<const std::uint8_t *>(text.data()), text.size()};
+}
+
+bool later(const timespec &a, const timespec &b) {
+    return a.tv_sec != b.tv_sec ? a.tv_sec > b.tv_sec : a.tv_nsec > b.tv_nsec;
+}
+
+} // namespace
+
+Result<UniqueFd> make_directory(int parent, const std::string &name) {
+    if (::mkdirat(parent, name.c_str(), 0700) != 0)
+        return fail(Error::system("make directory " + name));
+    UniqueFd dir(::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!dir)
+        return fail(Error::system("open directory " + name));
+    return dir;
+}
+
+Result<ManifestEntry> write_bundle_file(int dir, std::string_view path, std::span<const std::uint8_t> bytes) {
+    if (!valid_bundle_path(path) || path == MANIFEST_NAME)
+        return fail(Error{"not a path of a bundle: " + std::string(path), EINVAL});
+    if (auto parents = make_parents(dir, path); !parents)
+        return fail(std::move(parents.error()));
+    auto fd = create(dir, path);
+    if (!fd)
+        return fail(std::move(fd.error()));
+    if (auto written = write_all(fd->get(), bytes); !written)
+        return fail(std::move(written.error()).in(path));
+    (void)::sync_file_range(fd->get(), 0, 0, SYNC_FILE_RANGE_WRITE);
+    Sha256 sum;
+    sum.add(bytes);
+    ManifestEntry entry{std::string(path), bytes.size(), sum.hex()};
+    if (entry.sha256.empty())
+        return fail("OpenSSL offers no SHA-256");
+    return entry;
+}
+
+Status seal_bundle(int dir, std::span<const ManifestEntry> files, std::size_t first_fresh, const timespec *later_than) {
+    for (const ManifestEntry &file : files.subspan(first_fresh))
+        if (auto flushed = flush(dir, file.path, O_RDONLY); !flushed)
+            return flushed;
+    std::set<std::string_view> directories;
+    for (const ManifestEntry &file : files)
+        for (std::string_view at = parent_of(file.path); !at.empty(); at = parent_of(at))
+            directories.insert(at);
+    for (const std::string_view directory : directories)
+        if (auto flushed = flush(dir, directory, O_RDONLY | O_DIRECTORY); !flushed)
+            return flushed;
+
+    auto manifest = create(dir, MANIFEST_NAME);
+    if (!manifest)
+        return fail(std::move(manifest.error()));
+    if (auto written = write_all(manifest->get(), bytes_of(format_manifest(files))); !written)
+        return fail(std::move(written.error()).in(MANIFEST_NAME));
+    struct stat st;
+    if (later_than && ::fstat(manifest->get(), &st) == 0 && !later(st.st_mtim, *later_than)) {
+        // The clock was set back, or stands still within a tick.
+        timespec next = *later_than;
+        if (++next.tv_nsec == 1'000'000'000)
+            next = {next.tv_sec + 1, 0};
+        const timespec times[2] = {next, next};
+        if (::futimens(manifest->get(), times) != 0)
+            return fail(Error::system("set the time of MANIFEST"));
+    }
+    if (retry([&] { return ::fsync(manifest->get()); }) != 0 || retry([&] { return ::fsync(dir); }) != 0)
+        return fail(Error::system("flush MANIFEST"));
+    return {};
+}
+
+Result<std::string> replace_directory(int parent, const std::string &twin, const std::string &name, bool exchange) {
+    if (exchange) {
+        if (::renameat2(parent, twin.c_str(), parent, name.c_str(), RENAME_EXCHANGE) == 0)
+            return twin;
+        if (errno != EINVAL && errno != ENOSYS)
+            return fail(Error::system("exchange " + name));
+    }
+    const std::string old = std::string(REPLACED_PREFIX) + name;
+    if (auto removed = remove_tree(parent, old); !removed)
+        return fail(std::move(removed.error()));
+    if (::renameat(parent, name.c_str(), parent, old.c_str()) != 0)
+        return fail(Error::system("put aside " + name));
+    if (::renameat(parent, twin.c_str(), parent, name.c_str()) != 0) {
+        const int code = errno;
+        (void)::renameat(parent, old.c_str(), parent, name.c_str());
+        return fail(Error::system("replace " + name, code));
+    }
+    return old;
+}
+
+} // namespace incident::capture

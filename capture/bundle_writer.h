@@ -1,0 +1,32 @@
+// How a bundle's directory is filled, flushed and put in place; shared by a new
+// bundle (PartialBundle) and the twin of an amended one.
+#pragma once
+
+#include "capture/bundle.h"
+
+namespace incident::capture {
+
+// Makes parent/name (0700) and opens it.
+Result<UniqueFd> make_directory(int parent, const std::string &name);
+
+// One file beneath dir (0600, its directories 0700), its way to the disk begun.
+Result<ManifestEntry> write_bundle_file(int dir, std::string_view path, std::span<const std::uint8_t> bytes);
+
+// Flushes files[first_fresh..] and all directories, then writes and flushes MANIFEST.
+// After it nothing but the rename is missing.  A manifest that is to take another
+// one's place gets a later modification time than that one's (see recover()).
+Status seal_bundle(int dir, std::span<const ManifestEntry> files, std::size_t first_fresh = 0,
+                   const struct timespec *later_than = nullptr);
+
+// twin takes the place of name in one step; returns the name under which the old
+// directory now waits for its removal.  File systems without RENAME_EXCHANGE
+// (ZFS before 2.2: EINVAL) take two renames; a reader that comes between them finds
+// nothing for a moment, and recover() ends what was cut off there.
+Result<std::string> replace_directory(int parent, const std::string &twin, const std::string &name,
+                                      bool exchange = true);
+
+// Everything wrong with the bundle in this directory: missing, changed, additional
+// files, links, a broken manifest.  Empty: whole and true.
+Result<std::vector<std::string>> verify_directory(int dir);
+
+} // namespace incident::capture

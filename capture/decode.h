@@ -1,0 +1,40 @@
+// How one argument of a call is printed: numbers, flag names, and the shapes whose meaning
+// depends on another argument.  Internal to capture/; the way in is syscalls.h.
+#pragma once
+
+#include "capture/tables/tables.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace incident::capture::decode {
+
+// Entry of number nr; an entry without name where the table has none.
+const tables::Call &call_of(int nr, bool compat);
+
+// A call's arguments as the registers held them.
+struct Registers {
+    const tables::Call &call;
+    const std::uint64_t *values; // SYSCALL_ARGS of them
+    bool compat;
+
+    // Argument number index, cut to its declared width or put together from its two registers.
+    std::uint64_t value(std::size_t index) const;
+    std::int64_t signed_value(std::size_t index) const;
+};
+
+// Name of value in the set; "" if it has none.
+std::string_view name_in(const tables::Set &set, std::uint64_t value);
+// The names value is made of, joined with '|'; what has no name in hex.
+void append_set(std::string &out, const tables::Set &set, std::uint64_t value);
+// "SIGTERM", else the number.
+void append_signal(std::string &out, int number);
+
+// Appends argument number index (path: as recorded, or null).  False: the call does not look at
+// this argument, leave it out.
+bool append_argument(std::string &out, const Registers &registers, std::size_t index, const std::string *path);
+// The shapes that depend on other arguments (decode_special.cpp).
+bool append_special(std::string &out, const Registers &registers, std::size_t index);
+
+} // namespace incident::capture::decode

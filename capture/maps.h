@@ -1,0 +1,40 @@
+// /proc/PID/maps as text to a look-up by address.  Paths in it are the process's to choose: hostile.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace incident::capture {
+
+struct Mapping {
+    std::uint64_t start = 0, end = 0; // [start, end)
+    std::uint64_t offset = 0;         // in the file, bytes
+    std::uint64_t inode = 0;
+    std::uint32_t major = 0, minor = 0; // of the file system's device
+    bool read = false, write = false, execute = false, shared = false;
+    bool deleted = false; // " (deleted)" stood behind the path, which is without it
+    std::string path;     // "" anonymous; "[heap]", "[vdso]"; as the kernel prints it (newline as \012)
+
+    bool is_file() const { return path.starts_with('/') && inode != 0; }
+};
+
+class Maps {
+public:
+    static constexpr std::size_t mappings_max = 1u << 20;
+
+    // Lines that are none of the kernel's are left out.
+    static Maps parse(std::string_view text);
+    static Maps of(std::vector<Mapping> mappings);
+
+    // The mapping address lies in; null if in none.
+    const Mapping *find(std::uint64_t address) const;
+    const std::vector<Mapping> &all() const { return mappings_; } // by start
+    bool empty() const { return mappings_.empty(); }
+
+private:
+    std::vector<Mapping> mappings_;
+};
+
+} // namespace incident::capture

@@ -1,0 +1,70 @@
+#include "capture/process_dir.h"
+
+#include "capture/dir_at.h"
+#include "capture/proc_file.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <charconv>
+
+namespace incident::capture {
+
+Result<ProcessDir> ProcessDir::open(const OsRoots &os, std::uint32_t pid) {
+    ProcessDir process;
+    const std::string path = os.proc + "/" + std::to_string(pid);
+    process.dir_ = UniqueFd(retry([&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+    if (!process.dir_)
+        return fail(Error::system(path));
+    return process;
+}
+
+Result<ProcStat> ProcessDir::stat() const {
+    auto text = read_proc_file(fd(), "stat", 4096);
+    if (!text)
+        return fail(std::move(text.error()));
+    auto stat = parse_proc_stat(text->bytes);
+    if (!stat)
+        return fail("stat: not understood");
+    return std::move(*stat);
+}
+
+void ProcessDir::find_live_thread(const ProcStat &stat) {
+    if (stat.state != 'Z' || stat.threads < 2)
+        return;
+    const auto tids = numbers_in(fd(), "task");
+    for (const std::uint32_t tid : tids ? *tids : std::vector<std::uint32_t>()) {
+        const std::string path = "task/" + std::to_string(tid);
+        UniqueFd task(::openat(fd(), path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+        if (!task)
+            continue;
+        const auto text = read_proc_file(task.get(), "stat", 4096);
+        const auto its = text ? parse_proc_stat(text->bytes) : std::nullopt;
+        if (its && its->state != 'Z' && its->state != 'X') {
+            live_ = std::move(task);
+            return;
+        }
+    }
+}
+
+Result<std::vector<std::uint32_t>> numbers_in(int dir, const char *path) {
+    const UniqueFd at(retry([&] { return ::openat(dir, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+    if (!at)
+        return fail(Error::system(path));
+    auto entries = list_dir(at.get());
+    if (!entries)
+        return fail(std::move(entries.error()).in(path));
+    std::vector<std::uint32_t> numbers;
+    numbers.reserve(entries->size());
+    for (const DirEntry &entry : *entries) {
+        std::uint32_t number = 0;
+        const char *last = entry.name.data() + entry.name.size();
+        const auto [end, error] = std::from_chars(entry.name.data(), last, number);
+        if (error == std::errc() && end == last)
+            numbers.push_back(number);
+    }
+    std::ranges::sort(numbers);
+    return numbers;
+}
+
+} // namespace incident::capture

@@ -1,0 +1,62 @@
+// Which file a descriptor stood for at a moment: the recorded opens, dups and closes of the whole
+// process replayed in order of time.  Internal to capture/.
+//
+// What it cannot see: descriptors made by pipe, socketpair, recvmsg and the like (their numbers
+// are in memory), and calls whose records were overwritten.  So a name comes with its source:
+//   "open"  a recorded open made this descriptor, and no recorded call closed it since;
+//   "end"   that is what it was when the process's descriptors were listed, and no recorded
+//           call opened or closed that number in between.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+namespace incident::capture {
+
+class FdTable {
+public:
+    struct Name {
+        std::string_view path; // empty: not known; holds until the table changes
+        std::string_view from; // "open" or "end"
+    };
+
+    // listed: process/fds, JSON lines {"fd","target",…}; null where it was not collected.
+    explicit FdTable(const std::string *listed);
+
+    // Before the replay: every change that will come, so that the last one is known as such.
+    void announce(int fd) { ++state_[fd].changes_to_come; }
+    void announce_close_range(std::uint32_t first, std::uint32_t last) { ranges_to_come_.emplace_back(first, last); }
+    void announce_exec() { ++execs_to_come_; }
+
+    void open(int fd, std::string path, bool close_on_exec); // path "": made by a call without one
+    void close(int fd);
+    void close_range(std::uint32_t first, std::uint32_t last);
+    void duplicate(int from, int to, bool close_on_exec);
+    void exec();
+
+    Name name(int fd);
+
+private:
+    struct State {
+        std::uint32_t changes_to_come = 0;
+        bool is_open = true;
+        bool close_on_exec = false;
+        std::string path;
+        std::string listed; // parsed when first asked for
+        bool listed_known = false;
+    };
+    State &change(int fd);
+    void drop(State &state);
+    bool change_to_come(int fd, const State &state) const;
+    const std::string &listed_name(int fd, State &state);
+
+    std::unordered_map<int, State> state_;
+    std::unordered_map<int, std::string_view> lines_;
+    std::deque<std::pair<std::uint32_t, std::uint32_t>> ranges_to_come_;
+    std::uint32_t execs_to_come_ = 0;
+};
+
+} // namespace incident::capture

@@ -1,0 +1,241 @@
+#include "capture/decode_text.h"
+#include "capture/render.h"
+#include "capture/render_core.h"
+#include "capture/render_facts.h"
+#include "capture/render_lines.h"
+#include "capture/render_modules.h"
+#include "capture/render_quality.h"
+#include "capture/render_threads.h"
+#include "capture/render_time.h"
+#include "capture/syscalls.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <csignal>
+
+namespace incident::capture {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+constexpr std::uint64_t page = 4096;
+
+// null for "", so that a reader need not tell "unknown" from empty
+Json text_or_null(std::string_view text) {
+    return text.empty() ? Json() : Json(valid_utf8(text));
+}
+Json number_or_null(std::uint64_t number) {
+    return number ? Json(number) : Json();
+}
+
+class IncidentJson {
+public:
+    explicit IncidentJson(const RenderContext &context)
+        : context_(context), input_(context.input), process_(context.input.process), event_(process_.event),
+          redactor_(context.redact), facts_(facts_of(context, redactor_)), modules_(context) {}
+
+    Json render() {
+        Json json;
+        json["schema"] = 1;
+        json["id"] = valid_utf8(context_.id);
+        json["rule"] = valid_utf8(input_.rule.name);
+        json["kind"] = valid_utf8(input_.rule.kind);
+        json["time"] = wall_text(wall_of_monotonic(input_.clocks, event_.h.t_ns));
+        json["boot_id"] = valid_utf8(input_.clocks.boot_id);
+        json["summary"] = sentence();
+        json["process"] = process();
+        json["signal"] = signal();
+        json["thread"] = {{"tid", event_.h.tid}, {"comm", valid_utf8(fixed_text(event_.comm))}};
+        json["core"] = core_json(context_.core);
+        json["mini_core"] = false; // made by the reader, out of memory.bin
+        json["dump"] = {{"asked", false}, {"sent", false}, {"signal", nullptr}, {"by", "kernel"}, {"refused", nullptr}};
+        json["quality"] = quality_json(context_);
+        json["signature"] = valid_utf8(incident_signature(process_));
+        json["suppressed_before"] = input_.rule.suppressed_before;
+        json["memory"] = memory();
+        json["limits"] = limits();
+        json["clocks"] = clocks();
+        json["versions"] = {{"incidentd", INCIDENTD_VERSION}, {"event_layout", event_.h.layout}, {"kernel", kernel()}};
+        json["rule_text"] = text_or_null(input_.rule.text);
+        json["rule_source"] = text_or_null(input_.rule.source);
+        return json;
+    }
+
+private:
+    // "worker[1234] (app.service) was killed by SIGSEGV (SEGV_MAPERR) at 0x10, in thread io-3[1240]: libx.so+0x1139"
+    std::string sentence() {
+        std::string text = fmt::format("{}[{}]", fixed_text(event_.leader_comm), event_.h.tgid);
+        if (!facts_.unit.empty())
+            text += " (" + facts_.unit + ")";
+        text += event_.fatal ? " was killed by " : " got ";
+        text += signal_name(event_.number);
+        if (event_.has_siginfo || event_.code)
+            text += " (" + signal_code_name(event_.number, event_.code) + ")";
+        if (is_fault())
+            text += " at " + hex_text(event_.address);
+        if (const Sender sender = sender_of(process_); sender.known && sender.pid != event_.h.tgid)
+            text += fmt::format(" from {}[{}]", sender.comm, sender.pid);
+        if (event_.h.tid != event_.h.tgid)
+            text += fmt::format(", in thread {}[{}]", fixed_text(event_.comm), event_.h.tid);
+        if (const ThreadSnapshot *thread = crashed_thread(process_); thread && thread->event)
+            text += ": " + place_text(thread->event->regs.ip);
+        return valid_utf8(text);
+    }
+
+    std::string place_text(std::uint64_t ip) {
+        const Mapping *mapping = modules_.mapping(ip);
+        if (!mapping)
+            return hex_text(ip) + " (in no mapping)";
+        const std::string path = redactor_.text(mapping->path);
+        const std::string name = path.empty() ? "anonymous memory" : path.substr(path.rfind('/') + 1);
+        return name + "+" + hex_text(Modules::file_offset(*mapping, ip));
+    }
+
+    // si_code > 0 of a synchronous signal: si_addr counts (sigaction(2))
+    bool is_fault() const {
+        return event_.code > 0 && event_.code != SI_KERNEL &&
+               (event_.number == SIGSEGV || event_.number == SIGBUS || event_.number == SIGILL ||
+                event_.number == SIGFPE || event_.number == SIGTRAP || event_.number == SIGSYS);
+    }
+
+    Json process() {
+        const bpf::process_entry *entry = process_.entry ? &*process_.entry : nullptr;
+        Json json;
+        json["pid"] = event_.h.tgid;
+        json["tgid_start_ns"] = event_.h.process_start_boot_ns;
+        json["start_time"] = wall_text(wall_of_boottime(input_.clocks, event_.h.process_start_boot_ns));
+        json["comm"] = valid_utf8(fixed_text(event_.leader_comm));
+        json["exe"] = text_or_null(facts_.exe.text);
+        const std::string build_id = context_.build_id_exe.empty() ? exe_build_id(event_) : context_.build_id_exe;
+        json["build_id"] = text_or_null(build_id);
+        json["cmdline"] = text_or_null(facts_.cmdline.text);
+        json["argv"] = Json::array();
+        for (const std::string &argument : facts_.argv)
+            json["argv"].push_back(valid_utf8(argument));
+        json["uid"] = event_.uid;
+        json["gid"] = event_.gid;
+        json["euid"] = event_.euid;
+        json["loginuid"] = event_.loginuid == ~0u ? Json() : Json(event_.loginuid);
+        json["unit"] = text_or_null(facts_.unit);
+        json["cgroup"] = text_or_null(facts_.cgroup.text);
+        json["cgroup_id"] = number_or_null(event_.cgroup_id);
+        json["container"] = text_or_null(facts_.container);
+        json["ppid"] = event_.parent_tgid;
+        json["parent_comm"] = valid_utf8(fixed_text(event_.parent_comm));
+        json["parent_start_ns"] = event_.parent_start_boot_ns;
+        json["fork_ns"] = number_or_null(entry ? entry->fork_ns : 0);
+        json["exec_ns"] = number_or_null(entry ? entry->exec_ns : 0);
+        json["exec_name"] = text_or_null(facts_.exec_name);
+        json["execs"] = entry ? Json(entry->execs) : Json();
+        json["recorded_since_birth"] = entry && entry->since_birth;
+        json["first_event_ns"] = number_or_null(entry ? entry->first_ns : 0);
+        json["gone_ns"] = number_or_null(entry ? entry->gone_ns : 0);
+        json["threads"] = event_.threads;
+        json["ns_pid"] = event_.ns_tgid;
+        json["namespaces"] = {{"pid", event_.pid_ns},
+                              {"mnt", event_.mnt_ns},
+                              {"net", event_.net_ns},
+                              {"user", event_.user_ns},
+                              {"cgroup", event_.cgroup_ns}};
+        json["dumpable"] = event_.dumpable;
+        json["oom_score_adj"] = static_cast<std::int64_t>(event_.oom_score_adj_plus) - 1000;
+        json["facts"] = {{"exe", facts_.exe.from}, {"cmdline", facts_.cmdline.from}, {"cgroup", facts_.cgroup.from}};
+        json["cut"] = Json::array();
+        for (const auto &[name, fact] :
+             {std::pair("exe", &facts_.exe), {"cmdline", &facts_.cmdline}, {"cgroup", &facts_.cgroup}})
+            if (fact->cut)
+                json["cut"].push_back(name);
+        return json;
+    }
+
+    Json signal() {
+        Json json;
+        json["number"] = event_.number;
+        json["name"] = signal_name(event_.number);
+        json["code"] = event_.code;
+        json["code_name"] = signal_code_name(event_.number, event_.code);
+        json["errno"] = event_.si_errno;
+        json["address"] = is_fault() ? Json(hex_text(event_.address)) : Json();
+        json["value"] = !is_fault() && event_.address ? Json(hex_text(event_.address)) : Json();
+        json["sender"] = Json();
+        if (const Sender sender = sender_of(process_); sender.known)
+            json["sender"] = {{"pid", sender.pid},
+                              {"tid", number_or_null(sender.tid)},
+                              {"uid", sender.uid},
+                              {"comm", text_or_null(sender.comm)}};
+        json["fatal"] = event_.fatal != 0;
+        json["disposition"] = disposition_name(static_cast<std::uint8_t>(std::min(event_.disposition, 255u)));
+        json["delivered"] = event_.delivered;
+        json["from"] = event_.has_siginfo ? "siginfo" : "the last generated record";
+        return json;
+    }
+
+    Json memory() const {
+        const std::uint64_t resident = event_.rss_file_pages + event_.rss_anon_pages + event_.rss_shmem_pages;
+        return {{"rss_bytes",
+                 {{"total", resident * page},
+                  {"file", event_.rss_file_pages * page},
+                  {"anon", event_.rss_anon_pages * page},
+                  {"shmem", event_.rss_shmem_pages * page}}},
+                {"swap_bytes", event_.swap_pages * page},
+                {"peak_rss_bytes", event_.hiwater_rss_pages * page},
+                {"vm_bytes", event_.total_vm_pages * page},
+                {"peak_vm_bytes", event_.hiwater_vm_pages * page},
+                {"minor_faults", event_.minor_faults},
+                {"major_faults", event_.major_faults},
+                {"layout",
+                 {{"start_code", hex_text(event_.start_code)},
+                  {"end_code", hex_text(event_.end_code)},
+                  {"start_brk", hex_text(event_.start_brk)},
+                  {"brk", hex_text(event_.brk)},
+                  {"start_stack", hex_text(event_.start_stack)},
+                  {"arg_start", hex_text(event_.arg_start)},
+                  {"arg_end", hex_text(event_.arg_end)},
+                  {"env_start", hex_text(event_.env_start)},
+                  {"env_end", hex_text(event_.env_end)}}}};
+    }
+
+    Json limits() const {
+        constexpr std::uint64_t infinity = ~0ull; // RLIM_INFINITY
+        const ThreadSnapshot *thread = crashed_thread(process_);
+        return {{"core_bytes", event_.rlimit_core == infinity ? Json("unlimited") : Json(event_.rlimit_core)},
+                {"stack_bytes_wanted", thread && thread->event ? Json(thread->event->stack_wanted) : Json()},
+                {"opens_per_thread", OPEN_RECORDS},
+                {"signals", SIGNAL_RECORDS}};
+    }
+
+    Json clocks() const {
+        const Clocks &clocks = input_.clocks;
+        return {{"trigger_ns", event_.h.t_ns},         {"seen_ns", input_.signal_seen_ns},
+                {"monotonic_ns", clocks.monotonic_ns}, {"boottime_ns", clocks.boottime_ns},
+                {"realtime_ns", clocks.realtime_ns},   {"boot_id", valid_utf8(clocks.boot_id)}};
+    }
+
+    // "Linux version 6.1.0-53-amd64 (…)" → "6.1.0-53-amd64"
+    Json kernel() const {
+        constexpr std::string_view head = "Linux version ";
+        const std::string *version = context_.collected.file("host/version");
+        if (!version || !version->starts_with(head))
+            return {};
+        const std::string_view text = std::string_view(*version).substr(head.size());
+        return text_or_null(text.substr(0, text.find_first_of(" \n")));
+    }
+
+    const RenderContext &context_;
+    const IncidentInput &input_;
+    const ProcessSnapshot &process_;
+    const bpf::death_event &event_;
+    Redactor redactor_;
+    ProcessFacts facts_;
+    Modules modules_;
+};
+
+} // namespace
+
+nlohmann::ordered_json render_incident(const RenderContext &context) {
+    return IncidentJson(context).render();
+}
+
+} // namespace incident::capture

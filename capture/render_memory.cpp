@@ -1,0 +1,78 @@
+// memory.bin and its index: what was copied of the process's memory.
+#include "capture/decode_text.h"
+#include "capture/render.h"
+#include "capture/render_json.h"
+#include "capture/render_redact.h"
+#include "capture/render_threads.h"
+
+#include <algorithm>
+
+namespace incident::capture {
+
+namespace {
+
+class Image {
+public:
+    explicit Image(const RenderContext &context) : process_(context.input.process), redactor_(context.redact) {}
+
+    MemoryImage render() {
+        for (const ThreadSnapshot &thread : process_.threads) {
+            if (!thread.event)
+                continue;
+            add(thread.event->stack_address, {reinterpret_cast<const char *>(thread.stack.data()), thread.stack.size()},
+                thread.tid, "stack");
+            for (const bpf::memory_window &window : thread.event->window)
+                add_window(window, thread.tid);
+        }
+        constexpr std::string_view names[ELF_HEADS] = {"elf head ip", "elf head exe"};
+        for (std::size_t i = 0; i < ELF_HEADS; ++i) {
+            const bpf::elf_head &head = process_.event.elf[i];
+            if (head.address)
+                add(head.address,
+                    {reinterpret_cast<const char *>(head.bytes), std::min<std::size_t>(head.length, ELF_HEAD_LEN)},
+                    process_.event.h.tid, names[i]);
+        }
+        image_.index = "[" + image_.index + (image_.index.empty() ? "" : "\n") + "]\n";
+        return std::move(image_);
+    }
+
+private:
+    void add_window(const bpf::memory_window &window, std::uint32_t tid) {
+        if (window.status != bpf::WINDOW_READ && window.status != bpf::WINDOW_PARTIAL)
+            return;
+        std::string what = "window";
+        if (const std::string_view name = register_name(window.which); !name.empty())
+            what.append(" ").append(name);
+        add(window.address,
+            {reinterpret_cast<const char *>(window.bytes), std::min<std::size_t>(window.length, WINDOW_LEN)}, tid,
+            what);
+    }
+
+    void add(std::uint64_t address, std::string_view bytes, std::uint32_t tid, std::string_view what) {
+        if (bytes.empty())
+            return;
+        std::string copy(bytes);
+        redactor_.memory(copy);
+        image_.index += image_.index.empty() ? "\n" : ",\n";
+        JsonObject object(image_.index);
+        object.hex("address", address);
+        object.number("length", copy.size());
+        object.number("offset", image_.bytes.size());
+        object.number("tid", tid);
+        object.text("what", what);
+        object.end();
+        image_.bytes += copy;
+    }
+
+    const ProcessSnapshot &process_;
+    Redactor redactor_;
+    MemoryImage image_;
+};
+
+} // namespace
+
+MemoryImage render_memory(const RenderContext &context) {
+    return Image(context).render();
+}
+
+} // namespace incident::capture

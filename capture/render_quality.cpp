@@ -1,0 +1,171 @@
+#include "capture/render_quality.h"
+
+#include "capture/decode_text.h"
+#include "capture/render_lines.h"
+#include "capture/render_redact.h"
+#include "capture/render_threads.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <set>
+
+namespace incident::capture {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+class Quality {
+public:
+    explicit Quality(const RenderContext &context) : context_(context), process_(context.input.process) {}
+
+    Json render() {
+        count_threads();
+        count_losses();
+        for (const CollectorResult &result : context_.collected.results)
+            if (!result.ok)
+                because("collector " + result.name + " failed");
+        Json json;
+        json["complete"] = reasons_.empty();
+        json["incomplete_because"] = reasons_;
+        json["threads"] = expected();
+        json["threads_captured"] = captured_;
+        json["recorded"] = recorded_;
+        json["overwritten"] = overwritten_;
+        json["lost"] = lost_;
+        json["missing"] = missing_;
+        json["losses"] = losses_;
+        json["collectors"] = collectors();
+        json["probes"] = probes();
+        return json;
+    }
+
+private:
+    std::uint64_t expected() const {
+        return std::max<std::uint64_t>(process_.threads_expected, process_.threads.size());
+    }
+
+    void because(std::string reason) { reasons_.push_back(valid_utf8(reason)); }
+
+    void loss(std::string_view where, std::string_view reason, std::uint64_t count) {
+        if (count == 0)
+            return;
+        losses_.push_back({{"where", valid_utf8(where)}, {"reason", valid_utf8(reason)}, {"count", count}});
+        because(fmt::format("{}: {} ({})", where, reason, count));
+    }
+
+    void count_threads() {
+        std::uint64_t paths_cut = 0, paths_faulted = 0, cut_stacks = 0;
+        std::set<std::uint64_t> seen;
+        for (const ThreadSnapshot &thread : process_.threads) {
+            seen.insert(thread.tid);
+            const Accounting count = accounting_of(thread);
+            recorded_ += count.recorded;
+            overwritten_ += count.overwritten;
+            captured_ += thread.rings && thread.event;
+            if (thread.rings) {
+                paths_cut += thread.rings->slot.paths_cut;
+                paths_faulted += thread.rings->slot.paths_faulted;
+            }
+            if (thread.rings && thread.event && !captured_whole(thread))
+                ++cut_stacks;
+            if (!thread.rings || !thread.event)
+                missing(thread.tid, thread_comm(thread), thread.missing.empty() ? "not captured" : thread.missing);
+        }
+        // threads that nobody captured, as far as /proc still named them
+        std::uint64_t named = 0;
+        if (const std::string *comms = context_.collected.file("process/comms"))
+            named = missing_by_name(*comms, seen);
+        if (expected() > process_.threads.size() + named)
+            because(fmt::format("{} of {} threads were not captured", expected() - process_.threads.size() - named,
+                                expected()));
+        if (process_.deadline_passed)
+            because("the deadline passed before the last thread was captured");
+        loss("user stacks", "no room in the ring buffer, or not readable", cut_stacks);
+        loss("paths", "longer than the recorder keeps", paths_cut);
+        loss("paths", "not readable in the process's memory", paths_faulted);
+    }
+
+    void missing(std::uint64_t tid, std::string_view comm, std::string_view reason) {
+        constexpr std::size_t listed_max = 1024;
+        because(fmt::format("thread {}: {}", tid, reason));
+        if (missing_.size() < listed_max)
+            missing_.push_back({{"tid", tid}, {"comm", valid_utf8(comm)}, {"reason", valid_utf8(reason)}});
+    }
+
+    // Lines {"tid","comm"} of process/comms.
+    std::uint64_t missing_by_name(std::string_view comms, const std::set<std::uint64_t> &seen) {
+        std::uint64_t count = 0;
+        while (!comms.empty()) {
+            const std::string_view line = comms.substr(0, comms.find('\n'));
+            comms.remove_prefix(std::min(comms.size(), line.size() + 1));
+            const auto json = nlohmann::json::parse(line, nullptr, false);
+            if (!json.is_object() || !json.contains("tid") || !json["tid"].is_number_unsigned())
+                continue;
+            const auto tid = json["tid"].get<std::uint64_t>();
+            if (seen.contains(tid) || process_.threads.size() + count >= expected())
+                continue;
+            ++count;
+            const bool named = json.contains("comm") && json["comm"].is_string();
+            missing(tid, named ? json["comm"].get<std::string>() : "", "alive, but not captured");
+        }
+        return count;
+    }
+
+    void count_losses() {
+        for (const Loss &given : context_.input.losses)
+            loss(given.where, given.reason, given.count);
+        const bpf::death_event &event = process_.event;
+        loss("mappings", "bpf_find_vma found the lock taken", event.vma_errors);
+        if (!process_.entry) {
+            because("the process had no entry: its signals and forks were not recorded");
+        } else {
+            const bpf::process_entry &entry = *process_.entry;
+            lost_ = entry.syscalls_unrecorded;
+            loss("system calls", "made by threads that had no slot", entry.syscalls_unrecorded);
+            loss("threads", "had no slot", entry.threads_unrecorded);
+            loss("thread events", "no room in the ring buffer", entry.threads_unsent);
+            std::uint64_t torn = 0;
+            (void)signals_of(entry, &torn);
+            loss("signals", "being written when read", torn);
+        }
+        // what the privacy settings leave out is no loss, but must be said
+        if (const Redactor redactor(context_.redact); !redactor.problem().empty())
+            loss("redaction", redactor.problem(), 1);
+    }
+
+    Json collectors() const {
+        Json list = Json::array();
+        for (const CollectorResult &result : context_.collected.results)
+            list.push_back({{"name", valid_utf8(result.name)},
+                            {"ok", result.ok},
+                            {"error", result.error.empty() ? Json() : Json(valid_utf8(result.error))},
+                            {"us", result.us}});
+        return list;
+    }
+
+    Json probes() const {
+        Json list = Json::array();
+        for (const ProbeState &probe : context_.input.probes)
+            list.push_back({{"name", valid_utf8(probe.name)},
+                            {"state", valid_utf8(probe.state)},
+                            {"reason", probe.reason.empty() ? Json() : Json(valid_utf8(probe.reason))},
+                            {"missed", probe.missed}});
+        return list;
+    }
+
+    const RenderContext &context_;
+    const ProcessSnapshot &process_;
+    std::vector<std::string> reasons_;
+    Json missing_ = Json::array(), losses_ = Json::array();
+    std::uint64_t captured_ = 0, recorded_ = 0, overwritten_ = 0, lost_ = 0;
+};
+
+} // namespace
+
+nlohmann::ordered_json quality_json(const RenderContext &context) {
+    return Quality(context).render();
+}
+
+} // namespace incident::capture

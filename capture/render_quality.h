@@ -1,0 +1,12 @@
+// What of the truth the bundle holds: counts, losses, what failed.  Internal to capture/.
+#pragma once
+
+#include "capture/render.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace incident::capture {
+
+nlohmann::ordered_json quality_json(const RenderContext &context);
+
+} // namespace incident::capture

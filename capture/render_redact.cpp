@@ -1,0 +1,192 @@
+#include "capture/render_redact.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace incident::capture {
+
+namespace {
+
+std::regex compile(const std::string &pattern) {
+    constexpr auto plain = std::regex::ECMAScript | std::regex::optimize;
+#ifdef __GLIBCXX__
+    return std::regex(pattern, plain | std::regex_constants::__polynomial);
+#else
+    return std::regex(pattern, plain);
+#endif
+}
+
+// Sorted and merged ranges replaced by the mark.
+std::string replaced(std::string_view text, std::vector<std::pair<std::size_t, std::size_t>> ranges) {
+    std::ranges::sort(ranges);
+    std::string out;
+    std::size_t done = 0;
+    for (const auto &[begin, end] : ranges) {
+        if (end <= done)
+            continue;
+        if (begin >= done) {
+            out.append(text.substr(done, begin - done));
+            out += Redactor::mark;
+        }
+        done = end;
+    }
+    return out.append(text.substr(done));
+}
+
+} // namespace
+
+Redactor::Redactor(const std::vector<std::string> &patterns) {
+    for (const std::string &pattern : patterns) {
+        try {
+            patterns_.push_back(compile(pattern));
+        } catch (const std::regex_error &error) {
+            problem_ = "pattern \"" + pattern + "\" cannot be used (" + error.what() + "): all text left out";
+        }
+    }
+}
+
+Redactor::Ranges Redactor::matches(std::string_view text) const {
+    Ranges ranges;
+    for (const std::regex &pattern : patterns_) {
+        // a match never spans a line: keeps a hostile text's cost to that of its longest line
+        for (std::size_t begin = 0; begin < text.size();) {
+            const std::size_t end = std::min(text.find('\n', begin), text.size());
+            const std::cregex_iterator last;
+            for (std::cregex_iterator it(text.data() + begin, text.data() + end, pattern); it != last; ++it)
+                if (it->length() > 0)
+                    ranges.emplace_back(begin + it->position(), begin + it->position() + it->length());
+            begin = end + 1;
+        }
+    }
+    return ranges;
+}
+
+std::string Redactor::text(std::string_view original) const {
+    if (!active() || original.empty())
+        return std::string(original);
+    if (!problem_.empty())
+        return std::string(mark);
+    constexpr std::size_t short_text = 512, remembered_max = 4096;
+    const bool remember = original.size() <= short_text;
+    if (remember)
+        if (const auto it = known_.find(std::string(original)); it != known_.end())
+            return it->second;
+    const std::string_view examined = original.substr(0, examined_max);
+    std::string result = replaced(examined, matches(examined));
+    if (original.size() > examined_max)
+        result += mark;
+    if (remember && known_.size() < remembered_max)
+        known_.emplace(original, result);
+    return result;
+}
+
+std::string Redactor::separated(std::string_view original) const {
+    if (!active() || original.empty())
+        return std::string(original);
+    if (!problem_.empty())
+        return std::string(mark);
+    const std::string_view examined = original.substr(0, examined_max);
+    std::string joined(examined);
+    std::ranges::replace(joined, '\0', ' ');
+    Ranges ranges = matches(joined);
+    for (std::size_t begin = 0; begin < examined.size();) {
+        const std::size_t end = std::min(examined.find('\0', begin), examined.size());
+        for (const auto &[from, to] : matches(examined.substr(begin, end - begin)))
+            ranges.emplace_back(begin + from, begin + to);
+        begin = end + 1;
+    }
+    std::string result = replaced(examined, std::move(ranges));
+    if (original.size() > examined_max)
+        result += mark;
+    return result;
+}
+
+std::string Redactor::lines(std::string_view bytes, std::string (Redactor::*line)(std::string_view) const) const {
+    std::string out;
+    while (!bytes.empty()) {
+        const std::size_t end = bytes.find('\n');
+        out += (this->*line)(bytes.substr(0, end));
+        if (end == std::string_view::npos)
+            break;
+        out += '\n';
+        bytes.remove_prefix(end + 1);
+    }
+    return out;
+}
+
+std::string Redactor::fields_line(std::string_view line) const {
+    std::string out;
+    while (!line.empty()) {
+        const std::size_t end = std::min(line.find(' '), line.size());
+        out += text(line.substr(0, end));
+        line.remove_prefix(end);
+        if (!line.empty()) {
+            out += ' ';
+            line.remove_prefix(1);
+        }
+    }
+    return out;
+}
+
+// "start-end perms offset dev inode      path": only the path is the process's to choose
+std::string Redactor::maps_line(std::string_view line) const {
+    const std::size_t path = line.find_first_of("/[");
+    if (path == std::string_view::npos)
+        return std::string(line);
+    return std::string(line.substr(0, path)) + text(line.substr(path));
+}
+
+// {"fd":3,"target":"…",…}: redacted inside the JSON string, not across it
+std::string Redactor::fds_line(std::string_view line) const {
+    auto object = nlohmann::ordered_json::parse(line, nullptr, false);
+    if (!object.is_object())
+        return std::string(line.empty() ? line : mark);
+    for (auto &[key, value] : object.items())
+        if (value.is_string())
+            value = text(value.get_ref<const std::string &>());
+    return object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+std::string Redactor::file(const std::string &bundle_path, const std::string &bytes) const {
+    if (!active())
+        return bytes;
+    if (bundle_path == "process/cmdline" || bundle_path == "process/environ")
+        return separated(bytes);
+    if (bundle_path == "process/exe" || bundle_path == "process/cwd" || bundle_path == "process/root")
+        return text(bytes);
+    if (bundle_path == "process/maps")
+        return lines(bytes, &Redactor::maps_line);
+    if (bundle_path == "process/mountinfo")
+        return lines(bytes, &Redactor::fields_line);
+    if (bundle_path == "process/fds")
+        return lines(bytes, &Redactor::fds_line);
+    return bytes;
+}
+
+void Redactor::memory(std::string &bytes) const {
+    constexpr std::size_t run_min = 4;
+    if (!active())
+        return;
+    const auto printable = [](char c) { return c >= 0x20 && c < 0x7f; };
+    for (std::size_t begin = 0; begin < bytes.size();) {
+        if (!printable(bytes[begin])) {
+            ++begin;
+            continue;
+        }
+        std::size_t end = begin;
+        while (end < bytes.size() && printable(bytes[end]))
+            ++end;
+        if (end - begin >= run_min) {
+            Ranges ranges{{0, end - begin}};
+            if (problem_.empty())
+                ranges = matches(std::string_view(bytes).substr(begin, end - begin));
+            for (const auto &[from, to] : ranges)
+                std::fill(bytes.begin() + begin + from, bytes.begin() + begin + to, 'X');
+        }
+        begin = end;
+    }
+}
+
+} // namespace incident::capture

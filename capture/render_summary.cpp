@@ -1,0 +1,279 @@
+// summary.txt: the incident on one screen, for `cat`.  Made from the JSON files alone, so that it
+// can be made again when the core has arrived; so all of it is checked for type, none trusted.
+#include "capture/decode_text.h"
+#include "capture/render.h"
+#include "capture/timeline_text.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <deque>
+
+namespace incident::capture {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+constexpr std::size_t columns = 100;
+constexpr std::size_t calls_shown = 12, threads_shown = 8, frames_shown = 4, opens_shown = 4, reasons_shown = 3;
+
+const Json &member(const Json &object, const char *key) {
+    static const Json none;
+    if (!object.is_object())
+        return none;
+    const auto it = object.find(key);
+    return it == object.end() ? none : *it;
+}
+
+std::string text_of(const Json &object, const char *key) {
+    const Json &value = member(object, key);
+    return value.is_string() ? terminal_text(value.get_ref<const std::string &>()) : std::string();
+}
+
+std::uint64_t number_of(const Json &object, const char *key) {
+    const Json &value = member(object, key);
+    return value.is_number_integer() ? value.get<std::uint64_t>() : 0;
+}
+
+bool flag_of(const Json &object, const char *key) {
+    const Json &value = member(object, key);
+    return value.is_boolean() && value.get<bool>();
+}
+
+// The last lines of the timeline that are wanted, parsed from the end: the beginning may be long.
+class Recent {
+public:
+    Recent(std::string_view timeline, std::uint64_t tid) {
+        constexpr std::size_t lines_looked_at = 20000;
+        for (std::size_t i = 0; !timeline.empty() && i < lines_looked_at && !full(); ++i) {
+            while (timeline.ends_with('\n'))
+                timeline.remove_suffix(1);
+            const std::size_t begin = timeline.rfind('\n') + 1; // npos + 1 is 0
+            take(timeline.substr(begin), tid);
+            timeline = timeline.substr(0, begin);
+        }
+    }
+
+    std::deque<nlohmann::json> crashed; // of the crashed thread, oldest first
+    std::vector<std::string> opened;    // paths successfully opened by any thread, newest first
+
+private:
+    bool full() const { return crashed.size() >= calls_shown && opened.size() >= opens_shown; }
+
+    void take(std::string_view text, std::uint64_t tid) {
+        // most lines are of neither sort: not worth a parser
+        const bool own = crashed.size() < calls_shown && text.find(fmt::format("\"tid\":{},", tid)) != text.npos;
+        const bool open = opened.size() < opens_shown && text.find("\"kind\":\"open\"") != text.npos;
+        if (!own && !open)
+            return;
+        nlohmann::json line = nlohmann::json::parse(text, nullptr, false);
+        if (!line.is_object())
+            return;
+        if (open && line.value("error", nlohmann::json()).is_null() && line.contains("path") &&
+            line["path"].is_string()) {
+            std::string path = terminal_text(line["path"].get_ref<const std::string &>());
+            if (std::ranges::find(opened, path) == opened.end())
+                opened.push_back(std::move(path));
+        }
+        if (own && line.contains("tid") && line["tid"] == tid)
+            crashed.push_front(std::move(line));
+    }
+};
+
+class Summary {
+public:
+    Summary(const Json &incident, const Json &threads, std::string_view timeline)
+        : incident_(incident), threads_(threads), process_(member(incident, "process")),
+          recent_(timeline, number_of(member(incident, "thread"), "tid")) {}
+
+    std::string render() {
+        line(text_of(incident_, "summary"));
+        line("");
+        field("when", text_of(incident_, "time"));
+        rule();
+        process();
+        signal();
+        crashed_thread();
+        last_calls();
+        other_threads();
+        opened_files();
+        core();
+        quality();
+        line("");
+        const std::string id = text_of(incident_, "id");
+        field("next", "incidentctl info " + id);
+        field("", "incidentctl timeline|threads|gdb " + std::string("latest"));
+        return std::move(out_);
+    }
+
+private:
+    // Cut to the width; text is terminal-safe already.
+    void line(std::string_view text) { (out_ += terminal_text(text, columns)) += '\n'; }
+
+    void field(std::string_view name, const std::string &text) {
+        if (!text.empty())
+            line(fmt::format("{:>9}  {}", name, text));
+    }
+
+    void rule() {
+        std::string text = text_of(incident_, "rule");
+        if (const auto before = number_of(incident_, "suppressed_before"))
+            text += fmt::format(", {} more like it not written down before", before);
+        field("rule", text);
+    }
+
+    void process() {
+        field("process",
+              fmt::format("{}[{}], uid {}, child of {}[{}]", text_of(process_, "comm"), number_of(process_, "pid"),
+                          number_of(process_, "uid"), text_of(process_, "parent_comm"), number_of(process_, "ppid")));
+        field("exe", text_of(process_, "exe"));
+        field("command", text_of(process_, "cmdline"));
+        const std::string unit = text_of(process_, "unit"), container = text_of(process_, "container");
+        field("unit", unit.empty() ? text_of(process_, "cgroup") : unit);
+        field("container", container);
+    }
+
+    void signal() {
+        const Json &signal = member(incident_, "signal");
+        std::string text = text_of(signal, "name") + " (" + text_of(signal, "code_name") + ")";
+        if (const std::string address = text_of(signal, "address"); !address.empty())
+            text += " at " + address;
+        if (const Json &sender = member(signal, "sender"); sender.is_object())
+            text += fmt::format(" from {}[{}], uid {}", text_of(sender, "comm"), number_of(sender, "pid"),
+                                number_of(sender, "uid"));
+        field("signal", text);
+    }
+
+    const Json *crashed() const {
+        if (threads_.is_array())
+            for (const Json &thread : threads_)
+                if (flag_of(thread, "crashed"))
+                    return &thread;
+        return nullptr;
+    }
+
+    static std::string frame_text(const Json &frame) {
+        std::string text = text_of(frame, "ip");
+        const std::string module = text_of(frame, "module");
+        if (!module.empty())
+            text += "  " + module + "+" + text_of(frame, "offset");
+        return text;
+    }
+
+    void crashed_thread() {
+        const Json &thread = member(incident_, "thread");
+        field("thread", fmt::format("{}[{}]", text_of(thread, "comm"), number_of(thread, "tid")));
+        const Json *captured = crashed();
+        if (!captured)
+            return field("", "not captured");
+        const Json &registers = member(*captured, "registers"), &stack = member(*captured, "stack");
+        if (registers.is_object()) {
+            std::string text;
+            for (const char *name : {"rip", "rsp", "rax", "rdi", "rsi"})
+                text += fmt::format("{}{} {}", text.empty() ? "" : "  ", name, text_of(registers, name));
+            field("", text);
+        }
+        const Json &frames = member(stack, "frames");
+        for (std::size_t i = 0; frames.is_array() && i < std::min(frames.size(), frames_shown); ++i)
+            field("", fmt::format("#{} {}", i, frame_text(frames[i])));
+        if (frames.is_array() && frames.size() > frames_shown)
+            field("", fmt::format("… {} more frames", frames.size() - frames_shown));
+    }
+
+    void last_calls() {
+        const Json &trigger = member(member(incident_, "clocks"), "trigger_ns");
+        const auto reference = trigger.is_number_integer() ? trigger.get<std::int64_t>() : 0;
+        line("");
+        line("   Before it, in this thread:");
+        for (const nlohmann::json &event : recent_.crashed)
+            line(timeline_text(event, reference));
+        if (recent_.crashed.empty())
+            line("             nothing was recorded");
+    }
+
+    static std::string doing(const Json &thread) {
+        if (const Json &missing = member(thread, "missing"); missing.is_string())
+            return "missing: " + text_of(thread, "missing");
+        const Json &call = member(thread, "syscall");
+        if (!call.is_object())
+            return "no call recorded";
+        std::string args;
+        if (const Json &list = member(call, "args"); list.is_array())
+            for (const Json &argument : list)
+                if (argument.is_string())
+                    args += (args.empty() ? "" : ", ") + terminal_text(argument.get_ref<const std::string &>());
+        const bool inside = flag_of(call, "in_flight") || flag_of(call, "interrupted");
+        std::string text = fmt::format("{} {}({})", inside ? "in" : "after", text_of(call, "name"), args);
+        const Json &took = member(call, flag_of(call, "in_flight") ? "elapsed_ns" : "duration_ns");
+        if (took.is_number_integer())
+            text += " <" + duration_text(took.get<std::int64_t>()) + ">";
+        return text;
+    }
+
+    void other_threads() {
+        if (!threads_.is_array())
+            return;
+        std::size_t others = 0;
+        for (const Json &thread : threads_) {
+            if (flag_of(thread, "crashed"))
+                continue;
+            if (others++ == 0) {
+                line("");
+                line("   Other threads:");
+            }
+            if (others <= threads_shown)
+                line(fmt::format("   {:>8} {:<15} {}", number_of(thread, "tid"), text_of(thread, "comm"),
+                                 doing(thread)));
+        }
+        if (others > threads_shown)
+            line(fmt::format("            +{} more", others - threads_shown));
+    }
+
+    void opened_files() {
+        line("");
+        for (std::size_t i = 0; i < std::min(recent_.opened.size(), opens_shown); ++i)
+            field(i == 0 ? "opened" : "", recent_.opened[i]);
+    }
+
+    void core() {
+        const Json &core = member(incident_, "core");
+        const std::string join = text_of(core, "join"), file = text_of(core, "file"), reason = text_of(core, "reason");
+        std::string text =
+            file.empty() ? "none" : file + " (" + join + (flag_of(core, "truncated") ? ", truncated)" : ")");
+        if (file.empty() && join != "none" && !join.empty())
+            text = "journal entry without a file (" + join + ")";
+        if (flag_of(core, "pending"))
+            text = "not there yet";
+        field("core", text + (reason.empty() ? "" : ": " + reason));
+    }
+
+    void quality() {
+        const Json &quality = member(incident_, "quality");
+        field("quality", fmt::format("{}: {} of {} threads; {} calls recorded, {} overwritten, {} lost",
+                                     flag_of(quality, "complete") ? "complete" : "incomplete",
+                                     number_of(quality, "threads_captured"), number_of(quality, "threads"),
+                                     number_of(quality, "recorded"), number_of(quality, "overwritten"),
+                                     number_of(quality, "lost")));
+        const Json &reasons = member(quality, "incomplete_because");
+        for (std::size_t i = 0; reasons.is_array() && i < std::min(reasons.size(), reasons_shown); ++i)
+            if (reasons[i].is_string())
+                field("", terminal_text(reasons[i].get_ref<const std::string &>()));
+        if (reasons.is_array() && reasons.size() > reasons_shown)
+            field("", fmt::format("… {} more reasons", reasons.size() - reasons_shown));
+    }
+
+    const Json &incident_, &threads_, &process_;
+    Recent recent_;
+    std::string out_;
+};
+
+} // namespace
+
+std::string render_summary(const nlohmann::ordered_json &incident, const nlohmann::ordered_json &threads,
+                           std::string_view timeline) {
+    return Summary(incident, threads, timeline).render();
+}
+
+} // namespace incident::capture

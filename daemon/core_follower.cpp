@@ -1,0 +1,126 @@
+#include "daemon/core_follower.h"
+
+#include "daemon/facts.h"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <sstream>
+
+namespace incident::daemon {
+
+namespace {
+
+// An entry follows the dump at once; when the kernel skipped the dump its log says so
+// about as soon.  Before this much has passed the log is not read.
+constexpr std::uint64_t ask_kernel_log_after_ns = 300'000'000;
+constexpr std::chrono::seconds kernel_log_slice{60};
+
+std::string read_text(const std::string &path) {
+    std::ifstream file(path);
+    std::ostringstream text;
+    text << file.rdbuf();
+    return text.str();
+}
+
+// Asked without connecting: a connection would start a systemd-coredump.
+bool coredump_listener(const std::string &proc) {
+    std::ifstream file(proc + "/net/unix");
+    for (std::string line; std::getline(file, line);)
+        if (line.ends_with(" /run/systemd/coredump"))
+            return true;
+    return false;
+}
+
+capture::CoreLink no_core(std::string reason) {
+    capture::CoreLink link;
+    link.reason = std::move(reason);
+    return link;
+}
+
+} // namespace
+
+capture::CorePrecheck CoreFollower::precheck_of(const capture::IncidentInput &input) const {
+    const auto &event = input.process.event;
+    return {.signal = event.number,
+            .rlimit_core = event.rlimit_core,
+            .dumpable = event.dumpable,
+            .pid = event.h.tgid,
+            .ns_pid = event.ns_tgid,
+            .core_pattern = read_text(os_.proc + "/sys/kernel/core_pattern"),
+            .kernel_log = {},
+            .listener = coredump_listener(os_.proc)};
+}
+
+capture::CoreLink CoreFollower::first_look(const capture::IncidentInput &input) const {
+    if (!input.process.event.fatal)
+        return no_core("the signal did not kill the process");
+    if (auto reason = capture::no_core_reason(precheck_of(input)); !reason.empty())
+        return no_core(std::move(reason));
+    auto link = no_core("a core may still be written: no journal entry yet");
+    link.pending = true;
+    return link;
+}
+
+void CoreFollower::follow(std::string bundle, const capture::IncidentInput &input, const std::string &exe,
+                          std::string auxv, std::uint64_t give_up_ns) {
+    const auto &event = input.process.event;
+    const auto &clocks = input.clocks;
+    capture::DeathIdentity death;
+    death.boot_id = clocks.boot_id;
+    death.pid = event.h.tgid;
+    death.start_boot_ns = event.h.process_start_boot_ns;
+    death.exe = exe;
+    death.comm = text_of(event.leader_comm);
+    death.signal = event.number;
+    death.death_realtime_ns = event.h.t_ns + (clocks.realtime_ns - clocks.monotonic_ns);
+    death.boottime_offset_ns = clocks.realtime_ns - clocks.boottime_ns;
+    death.auxv = std::move(auxv);
+    waiting_.push_back({std::move(bundle), std::move(death), precheck_of(input), clocks.monotonic_ns, give_up_ns});
+}
+
+std::optional<capture::CoreLink> CoreFollower::settle(Waiting &waiting, std::uint64_t now_ns) {
+    auto found = journal_->find(waiting.death);
+    if (found && found->join != capture::Join::None)
+        return std::move(*found);
+    if (now_ns > waiting.since_ns + ask_kernel_log_after_ns) {
+        capture::Collected log;
+        capture::collect_host(os_, kernel_log_slice, {}, log);
+        if (const auto *text = log.file("host/kernel_log"))
+            waiting.precheck.kernel_log = *text;
+        if (auto reason = capture::no_core_reason(waiting.precheck); !reason.empty())
+            return no_core(std::move(reason));
+    }
+    if (now_ns < waiting.give_up_ns)
+        return std::nullopt;
+    if (!found)
+        return no_core(std::move(found.error().what));
+    return no_core(fmt::format("no journal entry of systemd-coredump within {} s of the death",
+                               (now_ns - waiting.since_ns) / 1'000'000'000));
+}
+
+std::vector<FoundCore> CoreFollower::look(std::uint64_t now_ns) {
+    std::vector<FoundCore> settled;
+    if (waiting_.empty())
+        return settled;
+    if (!journal_) {
+        auto journal = capture::CoreJournal::open();
+        if (!journal) {
+            for (auto &waiting : waiting_)
+                settled.push_back({std::move(waiting.bundle), no_core(journal.error().what)});
+            waiting_.clear();
+            return settled;
+        }
+        journal_ = std::move(*journal);
+    }
+    (void)journal_->process(); // sees new files; a failure shows in find()
+    std::erase_if(waiting_, [&](Waiting &waiting) {
+        auto link = settle(waiting, now_ns);
+        if (link)
+            settled.push_back({waiting.bundle, std::move(*link)});
+        return link.has_value();
+    });
+    return settled;
+}
+
+} // namespace incident::daemon

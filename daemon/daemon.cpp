@@ -1,0 +1,335 @@
+#include "daemon/daemon.h"
+
+#include "daemon/clocks.h"
+#include "daemon/facts.h"
+#include "daemon/preflight.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <spdlog/spdlog.h>
+#include <sys/random.h>
+#include <systemd/sd-daemon.h>
+#include <systemd/sd-id128.h>
+
+#include <csignal>
+
+namespace incident::daemon {
+
+namespace {
+
+constexpr std::uint64_t millisecond = 1'000'000;
+// How soon an open assembly is looked at again: thread events come without a wake-up.
+constexpr std::uint64_t first_tend_ns = millisecond / 2, last_tend_ns = 16 * millisecond;
+constexpr std::uint64_t core_look_ns = 100 * millisecond;
+
+std::string boot_id() {
+    sd_id128_t id;
+    char text[SD_ID128_STRING_MAX];
+    return sd_id128_get_boot(&id) < 0 ? std::string() : std::string(sd_id128_to_string(id, text));
+}
+
+std::string short_id() {
+    std::uint32_t value = 0;
+    if (::getrandom(&value, sizeof(value), 0) != sizeof(value))
+        value = static_cast<std::uint32_t>(clock_ns(CLOCK_MONOTONIC));
+    return fmt::format("{:06x}", value & 0xffffff);
+}
+
+std::vector<std::string> rule_directories(const Options &options) {
+    return options.rules.empty() ? default_rule_dirs : options.rules;
+}
+
+Result<rules::ParsedConfig> read_config(const Options &options) {
+    return load_config(options.config.empty() ? default_config : options.config, !options.config.empty());
+}
+
+// Stack bytes of the rule that wants most: what the kernel side copies.
+std::uint32_t stack_wanted(const rules::Engine &engine) {
+    std::uint32_t most = 0;
+    for (const auto &rule : engine.rules())
+        if (rule.enabled)
+            most = std::max(most, rule.context.stack_bytes);
+    return most;
+}
+
+std::vector<std::string> texts(const std::vector<rules::Diagnostic> &diagnostics) {
+    std::vector<std::string> all;
+    for (const auto &diagnostic : diagnostics)
+        all.push_back(diagnostic.text());
+    return all;
+}
+
+void log_all(const std::vector<rules::Diagnostic> &diagnostics) {
+    for (const auto &diagnostic : diagnostics)
+        if (diagnostic.severity == rules::Severity::Error)
+            spdlog::error("{}", diagnostic.text());
+        else
+            spdlog::warn("{}", diagnostic.text());
+}
+
+} // namespace
+
+Result<std::unique_ptr<Daemon>> Daemon::start(const Options &options) {
+    std::unique_ptr<Daemon> daemon(new Daemon(options));
+    auto config = read_config(options);
+    if (!config)
+        return fail(config.error());
+    log_all(config->diagnostics);
+    if (!config->ok())
+        return fail("the configuration has errors; 'incidentd --check' shows them");
+    daemon->config_ = config->config;
+    spdlog::set_level(spdlog::level::from_str(daemon->config_.log_level));
+
+    auto loaded = load_rules(rule_directories(options), !options.rules.empty());
+    if (!loaded)
+        return fail(loaded.error());
+    log_all(loaded->parsed.diagnostics); // the good rules are used all the same
+    daemon->rule_errors_ = texts(loaded->parsed.diagnostics);
+    daemon->engine_.emplace(std::move(loaded->parsed.rules));
+    if (daemon->engine_->rules().empty())
+        spdlog::warn("no rules: nothing is watched");
+
+    if (auto ready = preflight(); !ready)
+        return fail(ready.error());
+    daemon->boot_id_ = boot_id();
+    daemon->started_ns_ = clock_ns(CLOCK_MONOTONIC);
+    if (auto opened = daemon->open_state(); !opened)
+        return fail(opened.error());
+    auto recorder = Recorder::start(daemon->config_.record, stack_wanted(*daemon->engine_));
+    if (!recorder)
+        return fail(recorder.error());
+    daemon->recorder_.emplace(std::move(*recorder));
+    daemon->recorder_->apply(*daemon->engine_);
+    if (auto wired = daemon->wire(); !wired)
+        return fail(wired.error());
+    return daemon;
+}
+
+Daemon::~Daemon() = default;
+
+Status Daemon::open_state() {
+    auto incidents = capture::IncidentsDir::open(options_.state, true);
+    if (!incidents)
+        return fail(incidents.error());
+    auto control = Control::listen(options_.state, [this](const std::string &request) { return answer(request); });
+    if (!control)
+        return fail(control.error());
+    control_.emplace(std::move(*control)); // holds the lock: from here on the state is ours
+    auto recovered = incidents->recover();
+    if (!recovered)
+        return fail(recovered.error());
+    for (const auto &line : *recovered)
+        spdlog::warn("{}", line);
+    counters_.recovered = recovered->size();
+    auto own = capture::IncidentsDir::open(options_.state, false); // the writer's
+    if (!own)
+        return fail(own.error());
+    const auto &budget = config_.budget;
+    auto writer = Writer::start(std::move(*own), {}, {budget.bundles, budget.bytes, budget.keep_free});
+    if (!writer)
+        return fail(writer.error());
+    writer_ = std::move(*writer);
+    incidents_.emplace(std::move(*incidents));
+    return {};
+}
+
+Status Daemon::wire() {
+    assembler_.emplace(*recorder_, *engine_, capture::OsRoots{}, boot_id_, config_.capture.deadline,
+                       [this](Assembly assembly) { on_ready(std::move(assembly)); });
+    cores_.emplace(capture::OsRoots{});
+    auto loop = EventLoop::create();
+    if (!loop)
+        return fail(loop.error());
+    loop_.emplace(std::move(*loop));
+    auto tend = loop_->timer([this] { on_events(); });
+    auto second = loop_->timer([this] { on_second(); });
+    auto look = loop_->timer([this] { on_cores(); });
+    if (!tend || !second || !look)
+        return fail((!tend ? tend : !second ? second : look).error());
+    tend_timer_ = *tend;
+    second_timer_ = *second;
+    core_timer_ = *look;
+    second_timer_.arm_in(1000 * millisecond);
+    for (const auto &wired : {
+             loop_->on_readable(recorder_->fd(), [this] { tend_delay_ns_ = first_tend_ns; on_events(); }),
+             loop_->on_readable(writer_->fd(), [this] { on_written(); }),
+             loop_->on_readable(control_->fd(), [this] { control_->serve(); }),
+             loop_->on_signal(SIGTERM, [this] { loop_->stop(); }),
+             loop_->on_signal(SIGINT, [this] { loop_->stop(); }),
+             loop_->on_signal(SIGHUP, [this] { reload(); }),
+         })
+        if (!wired)
+            return wired;
+    loop_->watchdog();
+    return {};
+}
+
+Status Daemon::run() {
+    const auto use = recorder_->use();
+    spdlog::info("recording: {} rules, up to {} threads with {} syscalls each, {} MiB of kernel memory; incidents in {}",
+                 engine_->rules().size(), use.threads_max, use.syscalls_per_thread, use.memory_bytes >> 20,
+                 incidents_->path());
+    sd_notifyf(0, "READY=1\nSTATUS=Recording with %zu rules", engine_->rules().size());
+    const auto ran = loop_->run();
+    sd_notify(0, "STOPPING=1");
+    finish();
+    return ran;
+}
+
+void Daemon::on_events() {
+    if (auto consumed = recorder_->consume([this](auto bytes) { assembler_->take(bytes); }); !consumed)
+        spdlog::error("{}", consumed.error().what);
+    if (assembler_->tend(clock_ns(CLOCK_MONOTONIC))) {
+        tend_timer_.arm_in(tend_delay_ns_);
+        tend_delay_ns_ = std::min(tend_delay_ns_ * 2, last_tend_ns);
+    }
+}
+
+void Daemon::on_ready(Assembly assembly) {
+    const auto &event = assembly.input.process.event;
+    const auto &clocks = assembly.input.clocks;
+    const std::uint64_t realtime = event.h.t_ns + (clocks.realtime_ns - clocks.monotonic_ns);
+    WriteJob job;
+    job.name = capture::bundle_name(realtime, assembly.rule->name, assembly.facts.comm, event.h.tgid, short_id());
+    job.core = cores_->first_look(assembly.input);
+    job.redact = config_.privacy.redact;
+    if (job.core.pending) {
+        const auto *auxv = assembly.collected.file("process/auxv");
+        Written wanted;
+        wanted.input.process.event = event;
+        wanted.input.clocks = clocks;
+        wanted.exe = assembly.facts.exe;
+        wanted.auxv = auxv ? *auxv : std::string();
+        core_wanted_.insert_or_assign(job.name, std::move(wanted));
+    }
+    const std::string name = job.name;
+    job.incident = std::move(assembly);
+    if (!writer_->submit(std::move(job))) {
+        ++counters_.failed;
+        core_wanted_.erase(name);
+        spdlog::error("incident {} is lost: {} incidents already wait to be written", name, Writer::queue_limit);
+    }
+}
+
+void Daemon::on_written() {
+    for (const auto &result : writer_->take_results()) {
+        if (!result.error.empty())
+            spdlog::error("incident {}: {}", result.name, result.error);
+        if (result.amended) {
+            spdlog::debug("core of {}: {}", result.name, result.summary);
+            continue;
+        }
+        const auto wanted = core_wanted_.extract(result.name);
+        if (!result.error.empty() && !incidents_->bundle(result.name)) {
+            ++counters_.failed;
+            continue;
+        }
+        ++counters_.committed;
+        spdlog::info("incident {}: {} (committed {:.1f} ms after the trigger, {:.1f} ms of writing)", result.name,
+                     result.summary, static_cast<double>(result.since_trigger_ns) / 1e6,
+                     static_cast<double>(result.took_ns) / 1e6);
+        if (!wanted.empty()) {
+            const auto give_up = static_cast<std::uint64_t>(config_.capture.core_wait.count());
+            cores_->follow(result.name, wanted.mapped().input, wanted.mapped().exe, wanted.mapped().auxv,
+                           wanted.mapped().input.clocks.monotonic_ns + give_up);
+            on_cores();
+        }
+    }
+}
+
+void Daemon::on_cores() {
+    for (auto &found : cores_->look(clock_ns(CLOCK_MONOTONIC)))
+        writer_->submit(AmendJob{std::move(found.bundle), std::move(found.link)});
+    if (cores_->waiting())
+        core_timer_.arm_in(core_look_ns);
+}
+
+// Once a second: deaths whose event was lost.  Two map look-ups when there are none.
+void Daemon::on_second() {
+    const auto lost = recorder_->loss(bpf::LOSS_DEATH_EVENT) + recorder_->loss(bpf::LOSS_GONE_EVENT);
+    if (lost != lost_deaths_) {
+        assembler_->find_lost(clock_ns(CLOCK_MONOTONIC));
+        tend_delay_ns_ = first_tend_ns;
+        on_events();
+        lost_again_ = lost_deaths_ != lost;
+        lost_deaths_ = lost;
+    } else if (lost_again_) { // those too young a second ago
+        lost_again_ = false;
+        assembler_->find_lost(clock_ns(CLOCK_MONOTONIC));
+    }
+    assembler_->tend(clock_ns(CLOCK_MONOTONIC));
+    second_timer_.arm_in(1000 * millisecond);
+}
+
+void Daemon::reload() {
+    sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%llu", static_cast<unsigned long long>(clock_ns(CLOCK_MONOTONIC) / 1000));
+    auto loaded = load_rules(rule_directories(options_), !options_.rules.empty());
+    if (!loaded) {
+        spdlog::error("reload: {}; the rules stay as they were", loaded.error().what);
+        rule_errors_ = {loaded.error().what};
+    } else if (log_all(loaded->parsed.diagnostics); !loaded->parsed.ok()) {
+        spdlog::error("reload: the rules have errors and stay as they were");
+        rule_errors_ = texts(loaded->parsed.diagnostics);
+    } else {
+        rule_errors_ = texts(loaded->parsed.diagnostics);
+        engine_->replace(std::move(loaded->parsed.rules));
+        recorder_->apply(*engine_);
+        spdlog::info("reloaded: {} rules", engine_->rules().size());
+    }
+    sd_notifyf(0, "READY=1\nSTATUS=Recording with %zu rules", engine_->rules().size());
+}
+
+// Incidents under way are closed with what is there and written; cores still looked for
+// stay "pending" in their bundles, and the reader looks again.
+void Daemon::finish() {
+    spdlog::info("stopping");
+    if (auto consumed = recorder_->consume([this](auto bytes) { assembler_->take(bytes); }); !consumed)
+        spdlog::error("{}", consumed.error().what);
+    assembler_->close_all();
+    while (writer_->pending())
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    on_written();
+    while (writer_->pending())
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    on_written();
+}
+
+std::string Daemon::answer(const std::string &request) {
+    const auto parsed = nlohmann::json::parse(request, nullptr, false);
+    const bool status = parsed.is_object() && parsed.contains("verb") && parsed["verb"] == "status";
+    if (!status)
+        return "{\"error\": \"unknown request\"}\n";
+    const auto now = clock_ns(CLOCK_MONOTONIC);
+    return status_json({*recorder_, *engine_, rule_errors_, counters_,
+                        assembler_->open() + writer_->pending(), assembler_->counters().suppressed, options_.state,
+                        clock_ns(CLOCK_REALTIME) - (now - started_ns_), now - started_ns_});
+}
+
+int check(const Options &options) {
+    std::size_t errors = 0;
+    auto print = [&](const std::vector<rules::Diagnostic> &diagnostics) {
+        for (const auto &diagnostic : diagnostics) {
+            fmt::print(stderr, "{}\n", diagnostic.text());
+            errors += diagnostic.severity == rules::Severity::Error;
+        }
+    };
+    auto config = read_config(options);
+    auto loaded = load_rules(rule_directories(options), !options.rules.empty());
+    for (const auto *error : {config ? nullptr : &config.error(), loaded ? nullptr : &loaded.error()})
+        if (error) {
+            fmt::print(stderr, "incidentd: {}\n", error->what);
+            ++errors;
+        }
+    if (config)
+        print(config->diagnostics);
+    if (loaded) {
+        print(loaded->parsed.diagnostics);
+        fmt::print("{} files, {} rules", loaded->files, loaded->parsed.rules.size());
+        for (const auto &name : loaded->masked)
+            fmt::print(", {} masked", name);
+        fmt::print("{}\n", errors ? fmt::format(", {} errors", errors) : ": all is well");
+    }
+    return errors ? 1 : 0;
+}
+
+} // namespace incident::daemon

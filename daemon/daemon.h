@@ -1,0 +1,69 @@
+// The daemon: one event loop over the ring buffer, the writer, the control socket,
+// signals and a clock.  What each part does stands in its own file; here is only who
+// hands what to whom.
+#pragma once
+
+#include "capture/bundle.h"
+#include "daemon/assembly.h"
+#include "daemon/control.h"
+#include "daemon/core_follower.h"
+#include "daemon/event_loop.h"
+#include "daemon/options.h"
+#include "daemon/recorder.h"
+#include "daemon/rule_files.h"
+#include "daemon/status.h"
+#include "daemon/writer.h"
+
+#include <memory>
+
+namespace incident::daemon {
+
+class Daemon {
+public:
+    // Reads configuration and rules, loads the programs, starts recording.
+    static Result<std::unique_ptr<Daemon>> start(const Options &options);
+    Status run(); // until SIGTERM or SIGINT; whatever is under way is finished
+    ~Daemon();
+
+private:
+    explicit Daemon(Options options) : options_(std::move(options)) {}
+    Status open_state();
+    Status wire();
+    void on_events();
+    void on_ready(Assembly assembly);
+    void on_written();
+    void on_second();
+    void on_cores();
+    void reload();
+    void finish();
+    std::string answer(const std::string &request);
+
+    Options options_;
+    rules::Config config_;
+    std::vector<std::string> rule_errors_;
+    std::optional<rules::Engine> engine_;
+    std::optional<Recorder> recorder_;
+    std::optional<capture::IncidentsDir> incidents_;
+    std::unique_ptr<Writer> writer_;
+    std::optional<Assembler> assembler_;
+    std::optional<CoreFollower> cores_;
+    std::optional<Control> control_;
+    std::optional<EventLoop> loop_;
+    struct Written { // a bundle under way whose core is to be looked for
+        capture::IncidentInput input;
+        std::string exe, auxv;
+    };
+    std::map<std::string, Written> core_wanted_;
+    std::string boot_id_;
+    IncidentCounters counters_;
+    std::uint64_t started_ns_ = 0;
+    std::uint64_t lost_deaths_ = 0;
+    bool lost_again_ = false;
+    std::uint64_t tend_delay_ns_ = 0;
+    EventLoop::Timer tend_timer_, second_timer_, core_timer_;
+};
+
+// --check: prints every diagnostic to stderr and a summary to stdout; exit status.
+int check(const Options &options);
+
+} // namespace incident::daemon

@@ -1,0 +1,46 @@
+// sd-event, owned: descriptors, signals and one-shot timers with C++ callbacks.
+#pragma once
+
+#include "capture/result.h"
+
+#include <systemd/sd-event.h>
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+
+namespace incident::daemon {
+
+class EventLoop {
+public:
+    using Callback = std::function<void()>;
+
+    static Result<EventLoop> create();
+    Status on_readable(int fd, Callback callback);
+    Status on_signal(int number, Callback callback); // blocks it for this thread
+    // A timer, off until armed.
+    class Timer {
+    public:
+        void arm_in(std::uint64_t ns);
+        bool armed() const;
+
+    private:
+        friend class EventLoop;
+        sd_event_source *source_ = nullptr;
+        sd_event *event_ = nullptr;
+    };
+    Result<Timer> timer(Callback callback);
+    void watchdog(); // feeds systemd's watchdog where it is on
+    Status run();
+    void stop();
+
+private:
+    struct Free {
+        void operator()(sd_event *event) const { sd_event_unref(event); }
+    };
+    std::unique_ptr<sd_event, Free> event_;
+    std::list<Callback> callbacks_; // stable addresses: sources point at them
+};
+
+} // namespace incident::daemon

@@ -1,0 +1,29 @@
+// A process as the rules see it: from /proc while it is there, else from what the
+// kernel side copied at the event.
+#pragma once
+
+#include "bpf/event.h"
+#include "capture/collect.h"
+#include "rules/rule.h"
+
+#include <string>
+
+namespace incident::daemon {
+
+// Text out of a fixed field of an event: up to the first NUL, never beyond the field.
+template <std::size_t N> std::string text_of(const char (&field)[N]) {
+    return std::string(field, strnlen(field, N));
+}
+
+std::string path_of(const bpf::kernel_path &path);
+std::string cgroup_of(const char (*parts)[CGROUP_PART_LEN], std::uint32_t count);
+
+rules::ProcessFacts facts_of(const capture::OsRoots &os, const bpf::death_event &event);
+rules::ProcessFacts facts_of(const capture::OsRoots &os, const bpf::watch_event &event);
+
+// Counts and lengths of an event brought within its arrays, the unused rest zeroed: what
+// the ring buffer held before must not end up in a bundle.
+void tidy(bpf::death_event &event);
+void tidy(bpf::thread_event &event);
+
+} // namespace incident::daemon

@@ -1,0 +1,36 @@
+// incidentd: wires options, logging and the daemon together.
+#include "daemon/daemon.h"
+
+#include <spdlog/sinks/stdout_color_sinks.h>
+#include <spdlog/spdlog.h>
+#include <systemd/sd-daemon.h>
+
+namespace {
+
+// The journal adds time and name itself; a person at a terminal wants them.
+void set_up_log(bool foreground) {
+    spdlog::set_default_logger(spdlog::stderr_color_mt("incidentd"));
+    spdlog::set_pattern(foreground ? "%H:%M:%S.%e %^%l%$ %v" : "%v");
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+    int status = 0;
+    const auto options = incident::daemon::parse_options(argc, argv, status);
+    if (!options)
+        return status;
+    if (options->check)
+        return incident::daemon::check(*options);
+    set_up_log(options->foreground);
+    auto daemon = incident::daemon::Daemon::start(*options);
+    if (!daemon) {
+        spdlog::critical("incidentd: {}", daemon.error().what);
+        return 1;
+    }
+    if (const auto ran = (*daemon)->run(); !ran) {
+        spdlog::critical("incidentd: {}", ran.error().what);
+        return 1;
+    }
+    return 0;
+}

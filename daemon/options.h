@@ -1,0 +1,21 @@
+// incidentd's command line.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace incident::daemon {
+
+struct Options {
+    std::string config;             // "" = the default file, where it is
+    std::vector<std::string> rules; // empty = the default directories
+    std::string state = "/var/lib/incidentd";
+    bool check = false;
+    bool foreground = false; // log to the terminal with times, as a person reads it
+};
+
+// nullopt: the process is to exit with `status` (help, version, or a usage error said on stderr).
+std::optional<Options> parse_options(int argc, char **argv, int &status);
+
+} // namespace incident::daemon

@@ -1,0 +1,49 @@
+#include "daemon/syscall_classes.h"
+
+#include "capture/syscalls.h"
+
+namespace incident::daemon {
+
+namespace {
+
+unsigned memory_call(const std::string &name) {
+    if (name == "brk")
+        return bpf::MEMORY_BRK;
+    if (name == "mmap" || name == "mmap2")
+        return bpf::MEMORY_MMAP;
+    if (name == "munmap")
+        return bpf::MEMORY_MUNMAP;
+    if (name == "mremap")
+        return bpf::MEMORY_MREMAP;
+    return 0;
+}
+
+__u16 class_of(int nr, bool compat, bool all_paths) {
+    // The i386 calls that pass a structure of arguments (old mmap, 90) have no sizes in registers.
+    if (compat && nr == 90)
+        return 0;
+    unsigned result = 0;
+    const std::string name = capture::syscall_name(nr, compat);
+    if (const unsigned path = capture::path_argument(nr, compat, all_paths)) {
+        result |= path << CLASS_PATH_SHIFT;
+        if (name == "open")
+            result |= 2u << CLASS_FLAGS_SHIFT;
+        else if (name == "openat")
+            result |= 3u << CLASS_FLAGS_SHIFT;
+        else if (name == "openat2")
+            result |= CLASS_OPEN_HOW;
+    } else if (capture::is_memory_call(nr, compat)) {
+        result |= memory_call(name) << CLASS_MEMORY_SHIFT;
+    }
+    return static_cast<__u16>(result);
+}
+
+} // namespace
+
+void fill_syscall_classes(__u16 (&classes)[2][SYSCALL_CLASSES], bool all_paths) {
+    for (int compat = 0; compat < 2; ++compat)
+        for (int nr = 0; nr < SYSCALL_CLASSES; ++nr)
+            classes[compat][nr] = class_of(nr, compat != 0, all_paths);
+}
+
+} // namespace incident::daemon

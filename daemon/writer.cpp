@@ -1,0 +1,164 @@
+#include "daemon/writer.h"
+
+#include "capture/render.h"
+#include "daemon/build_ids.h"
+#include "daemon/clocks.h"
+#include "daemon/facts.h"
+#include "daemon/kernel_symbols.h"
+
+#include <fmt/format.h>
+#include <sys/eventfd.h>
+
+namespace incident::daemon {
+
+namespace {
+
+constexpr std::chrono::seconds kernel_log_slice{30};
+
+// /proc/kallsyms is 10 MB of text on a large kernel: read once, on the writer's thread.
+const KernelSymbols &kernel_symbols() {
+    static const KernelSymbols table = KernelSymbols::load();
+    return table;
+}
+
+} // namespace
+
+Writer::Writer(capture::IncidentsDir directory, capture::OsRoots os, Budget budget, UniqueFd wake)
+    : directory_(std::move(directory)), os_(std::move(os)), retention_(budget), wake_(std::move(wake)),
+      thread_([this] { run(); }) {}
+
+Result<std::unique_ptr<Writer>> Writer::start(capture::IncidentsDir directory, capture::OsRoots os, Budget budget) {
+    UniqueFd wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!wake)
+        return fail(Error::system("eventfd"));
+    return std::unique_ptr<Writer>(new Writer(std::move(directory), std::move(os), budget, std::move(wake)));
+}
+
+Writer::~Writer() {
+    {
+        const std::lock_guard lock(mutex_);
+        stop_ = true;
+    }
+    work_.notify_one();
+    thread_.join();
+}
+
+bool Writer::submit(WriteJob job) {
+    const std::lock_guard lock(mutex_);
+    if (queue_.size() >= queue_limit)
+        return false;
+    queue_.emplace_back(std::move(job));
+    work_.notify_one();
+    return true;
+}
+
+void Writer::submit(AmendJob job) {
+    const std::lock_guard lock(mutex_);
+    queue_.emplace_back(std::move(job)); // at most one for each bundle written
+    work_.notify_one();
+}
+
+std::vector<WriteResult> Writer::take_results() {
+    eventfd_t ignored;
+    ::eventfd_read(wake_.get(), &ignored);
+    const std::lock_guard lock(mutex_);
+    return std::exchange(results_, {});
+}
+
+std::size_t Writer::pending() const {
+    const std::lock_guard lock(mutex_);
+    return queue_.size() + (busy_ ? 1 : 0);
+}
+
+void Writer::run() {
+    kernel_symbols();
+    std::unique_lock lock(mutex_);
+    for (;;) {
+        work_.wait(lock, [this] { return stop_ || !queue_.empty(); });
+        if (queue_.empty())
+            return; // stopping, and nothing is left
+        auto job = std::move(queue_.front());
+        queue_.pop_front();
+        busy_ = true;
+        lock.unlock();
+        WriteResult result =
+            std::holds_alternative<WriteJob>(job) ? write(std::get<WriteJob>(job)) : amend(std::get<AmendJob>(job));
+        lock.lock();
+        busy_ = false;
+        results_.push_back(std::move(result));
+        ::eventfd_write(wake_.get(), 1);
+    }
+}
+
+WriteResult Writer::write(WriteJob &job) {
+    const std::uint64_t begin = clock_ns(CLOCK_MONOTONIC);
+    WriteResult result;
+    result.name = job.name;
+    auto &incident = job.incident;
+    const auto &event = incident.input.process.event;
+    if (incident.rule->context.host)
+        capture::collect_host(os_, kernel_log_slice, {}, incident.collected);
+
+    BuildIds build_ids(incident.input.process.gone ? "" : fmt::format("{}/{}/root", os_.proc, event.h.tgid));
+    capture::RenderContext context{.input = incident.input,
+                                   .collected = incident.collected,
+                                   .id = job.name,
+                                   .build_id_exe = {},
+                                   .kernel_symbol = [](std::uint64_t address) { return kernel_symbols().name(address); },
+                                   .build_id_of = [&](const std::string &path,
+                                                      std::uint64_t inode) { return build_ids.of(path, inode); },
+                                   .redact = job.redact,
+                                   .core = job.core};
+    context.build_id_exe = capture::build_id_of_head(event.elf[1].bytes, event.elf[1].length);
+    if (context.build_id_exe.empty())
+        context.build_id_exe = build_ids.of(incident.facts.exe, 0);
+
+    auto written = [&]() -> Status {
+        auto partial = directory_.begin(job.name);
+        if (!partial)
+            return fail(partial.error());
+        for (const auto &[path, bytes] : capture::render_all(context)) {
+            if (auto added = partial->add(path, std::string_view(bytes)); !added)
+                return fail(std::move(added.error()).in(path));
+            if (path == "summary.txt")
+                result.summary = bytes.substr(0, bytes.find('\n'));
+        }
+        return partial->commit();
+    }();
+    const std::uint64_t end = clock_ns(CLOCK_MONOTONIC);
+    result.took_ns = end - begin;
+    result.since_trigger_ns = end - std::min<std::uint64_t>(end, event.h.t_ns);
+    if (!written)
+        result.error = written.error().what;
+    else if (auto kept = retention_.keep_within(directory_, job.name); !kept)
+        result.error = std::move(kept.error()).in("bundle is written, but the budget could not be kept").what;
+    return result;
+}
+
+WriteResult Writer::amend(const AmendJob &job) {
+    const std::uint64_t begin = clock_ns(CLOCK_MONOTONIC);
+    WriteResult result;
+    result.name = job.name;
+    result.amended = true;
+    auto amended = [&]() -> Status {
+        const auto bundle = directory_.bundle(job.name);
+        if (!bundle)
+            return fail(bundle.error());
+        const auto incident = bundle->read("incident.json"), threads = bundle->read("threads.json"),
+                   timeline = bundle->read("timeline.jsonl");
+        for (const auto *file : {&incident, &threads, &timeline})
+            if (!*file)
+                return fail(file->error());
+        auto files = capture::rerender_core(*incident, *threads, *timeline, job.core);
+        if (!files)
+            return fail(files.error());
+        return directory_.amend(job.name, *files);
+    }();
+    if (!amended)
+        result.error = amended.error().what;
+    result.summary = job.core.join == capture::Join::None ? job.core.reason : job.core.file;
+    result.took_ns = clock_ns(CLOCK_MONOTONIC) - begin;
+    return result;
+}
+
+} // namespace incident::daemon

@@ -1,0 +1,72 @@
+// Writes bundles on a thread of its own, so that a slow disk never keeps the event loop
+// from the ring buffer.  The queue is bounded; what does not fit is counted and said.
+#pragma once
+
+#include "capture/bundle.h"
+#include "capture/core_link.h"
+#include "daemon/assembly.h"
+#include "daemon/retention.h"
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <variant>
+
+namespace incident::daemon {
+
+struct WriteJob {
+    std::string name; // of the bundle
+    Assembly incident;
+    capture::CoreLink core; // as far as it is known now
+    std::vector<std::string> redact;
+};
+
+struct AmendJob {
+    std::string name;
+    capture::CoreLink core;
+};
+
+struct WriteResult {
+    std::string name;
+    bool amended = false; // of an AmendJob
+    std::string error;    // "" = done
+    std::string summary;  // one line, for the log
+    std::uint64_t took_ns = 0;
+    std::uint64_t since_trigger_ns = 0; // trigger event → committed
+};
+
+class Writer {
+public:
+    static constexpr std::size_t queue_limit = 256;
+
+    // Results are fetched with take_results() when the descriptor fd() is readable.
+    static Result<std::unique_ptr<Writer>> start(capture::IncidentsDir directory, capture::OsRoots os, Budget budget);
+    ~Writer(); // finishes what is queued
+
+    bool submit(WriteJob job); // false: the queue is full, the incident is lost
+    void submit(AmendJob job);
+    std::vector<WriteResult> take_results();
+    int fd() const { return wake_.get(); }
+    std::size_t pending() const;
+
+private:
+    Writer(capture::IncidentsDir directory, capture::OsRoots os, Budget budget, UniqueFd wake);
+    void run();
+    WriteResult write(WriteJob &job);
+    WriteResult amend(const AmendJob &job);
+
+    capture::IncidentsDir directory_;
+    capture::OsRoots os_;
+    Retention retention_;
+    UniqueFd wake_;
+    mutable std::mutex mutex_;
+    std::condition_variable work_;
+    std::deque<std::variant<WriteJob, AmendJob>> queue_;
+    std::vector<WriteResult> results_;
+    bool busy_ = false, stop_ = false;
+    std::thread thread_;
+};
+
+} // namespace incident::daemon

@@ -1,0 +1,21 @@
+#include "postmortem/verbs.h"
+
+#include "postmortem/escape.h"
+
+namespace incident::postmortem {
+
+void Session::say(std::string_view text) const {
+    out.flush(); // what was printed before is read before
+    err.line("incidentctl: " + printable(text));
+    err.flush();
+}
+
+std::vector<std::unique_ptr<Verb>> all_verbs() {
+    std::vector<std::unique_ptr<Verb>> verbs;
+    for (const auto make :
+         {make_status, make_list, make_info, make_timeline, make_threads, make_gdb, make_core, make_verify, make_wait})
+        verbs.push_back(make());
+    return verbs;
+}
+
+} // namespace incident::postmortem

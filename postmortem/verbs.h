@@ -1,0 +1,18 @@
+// One maker a verb; each stands in the file of its name.
+#pragma once
+
+#include "postmortem/verb.h"
+
+namespace incident::postmortem {
+
+std::unique_ptr<Verb> make_status();
+std::unique_ptr<Verb> make_list();
+std::unique_ptr<Verb> make_info();
+std::unique_ptr<Verb> make_timeline();
+std::unique_ptr<Verb> make_threads();
+std::unique_ptr<Verb> make_gdb();
+std::unique_ptr<Verb> make_core();
+std::unique_ptr<Verb> make_verify();
+std::unique_ptr<Verb> make_wait();
+
+} // namespace incident::postmortem

@@ -1,0 +1,156 @@
+#include "rules/escape.h"
+#include "rules/glob.h"
+#include "rules/parse.h"
+#include "rules/redaction.h"
+#include "rules/rule_tables.h"
+
+#include <bit>
+#include <fmt/format.h>
+
+namespace incident::rules {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+constexpr std::uint64_t KiB = 1ull << 10, MiB = 1ull << 20, GiB = 1ull << 30, TiB = 1ull << 40;
+
+class ConfigParser {
+public:
+    ConfigParser(Report &report, Config &config) : report_(report), config_(config) {}
+
+    void parse(const DocumentPart &part) {
+        TableReader file(part.root, "the configuration", part.broken, report_);
+        section(file, "record", [this](TableReader &table) { record(table); });
+        section(file, "capture", [this](TableReader &table) {
+            table.duration("deadline", milliseconds(10), minutes(1), config_.capture.deadline);
+            table.duration("core_wait", seconds(0), minutes(10), config_.capture.core_wait);
+        });
+        section(file, "budget", [this](TableReader &table) {
+            table.integer<std::uint64_t>("bundles", 1, 1'000'000, config_.budget.bundles);
+            table.size("bytes", 1 * MiB, 64 * TiB, config_.budget.bytes);
+            table.size("keep_free", 0 * MiB, 64 * TiB, config_.budget.keep_free);
+        });
+        section(file, "privacy", [this](TableReader &table) { redact(table); });
+        section(file, "safety", [this](TableReader &table) { safety(table); });
+        section(file, "log", [this](TableReader &table) {
+            table.one_of("level", {"trace", "debug", "info", "warn", "error"}, config_.log_level);
+        });
+        file.belongs_elsewhere("rule", "rules belong in rules.d/*.toml");
+        file.report_unknown();
+    }
+
+private:
+    template <typename Read> void section(TableReader &file, const std::string &name, Read read) {
+        if (const Node *node = file.table(name, fmt::format("write [{}] and its keys below", name))) {
+            TableReader table(*node, fmt::format("[{}]", name), file.broken(), report_);
+            read(table);
+            for (const auto &[key, owner] : keys)
+                if (owner != name)
+                    table.belongs_elsewhere(key, fmt::format("'{}' belongs in [{}]", key, owner));
+            table.report_unknown();
+        }
+        for (const auto &[key, owner] : keys)
+            file.belongs_elsewhere(key, fmt::format("'{}' belongs in [{}]", key, owner));
+    }
+
+    template <std::unsigned_integral T>
+    void power_of_two(TableReader &table, const std::string &key, T before, T &value) {
+        if (std::has_single_bit(value))
+            return;
+        table.error(
+            *table.find(key), fmt::format("'{}' must be a power of two", key),
+            fmt::format("the nearest are {} and {}", shown(std::bit_floor(value)), shown(std::bit_ceil(value))));
+        value = before;
+    }
+    static std::string shown(std::uint32_t count) { return std::to_string(count); }
+    static std::string shown(std::uint64_t bytes) { return size_text(bytes); }
+
+    void record(TableReader &table) {
+        Config::Record &record = config_.record;
+        const Config::Record before = record;
+        table.integer("threads", 16u, 1048576u, record.threads);
+        table.integer("syscalls", 16u, 4096u, record.syscalls);
+        power_of_two(table, "syscalls", before.syscalls, record.syscalls);
+        table.integer("processes", 64u, 1048576u, record.processes);
+        table.size("ring_buffer", 64 * KiB, 256 * MiB, record.ring_buffer);
+        power_of_two(table, "ring_buffer", before.ring_buffer, record.ring_buffer);
+        table.size("memory_limit", 1 * MiB, 1 * TiB, record.memory_limit);
+        std::string paths = record.all_paths ? "all" : "opens";
+        table.one_of("paths", {"opens", "all"}, paths);
+        record.all_paths = paths == "all";
+        if (record.ring_buffer > record.memory_limit) {
+            const Node *limit = table.find("memory_limit");
+            table.error(limit != nullptr ? *limit : *table.find("ring_buffer"),
+                        fmt::format("'ring_buffer' ({}) alone exceeds 'memory_limit' ({})",
+                                    size_text(record.ring_buffer), size_text(record.memory_limit)),
+                        "raise 'memory_limit' or lower 'ring_buffer'");
+            record.ring_buffer = before.ring_buffer;
+            record.memory_limit = before.memory_limit;
+        }
+    }
+
+    void redact(TableReader &table) {
+        for (const Node *item : optional_values(table, "redact")) {
+            if (!table.expect(*item, Node::Kind::String, "redact", "a regular expression, or a list of them"))
+                continue;
+            if (const auto problem = redaction_error(item->string))
+                table.error(*item, problem->message, problem->hint);
+            else
+                config_.privacy.redact.push_back(item->string);
+        }
+    }
+
+    void safety(TableReader &table) {
+        table.boolean("allow_dump", config_.safety.allow_dump);
+        if (config_.safety.allow_dump)
+            report_.warning(table.node().find("allow_dump")->at, "allow_dump = true has no effect in this version",
+                            "dumping by the daemon is not in it; the kernel dumps core on fatal signals by itself");
+        for (const Node *item : optional_values(table, "never")) {
+            if (!table.expect(*item, Node::Kind::String, "never", "a pattern for comm, exe or unit, or a list of them"))
+                continue;
+            if (item->string.empty())
+                table.error(*item, "'never' holds an empty pattern");
+            else
+                config_.safety.never.push_back(item->string);
+        }
+    }
+
+    // Here an empty list is a plain way to say "none".
+    static std::vector<const Node *> optional_values(TableReader &table, const std::string &key) {
+        const Node *node = table.find(key);
+        const bool empty_list = node != nullptr && node->kind == Node::Kind::Array && node->items.empty();
+        return empty_list ? std::vector<const Node *>{} : table.values(key);
+    }
+
+    // For the hint when a key stands in the wrong table.
+    struct Owned {
+        const char *key;
+        std::string owner;
+    };
+    inline static const std::vector<Owned> keys = {
+        {"threads", "record"},      {"syscalls", "record"}, {"processes", "record"}, {"ring_buffer", "record"},
+        {"memory_limit", "record"}, {"paths", "record"},    {"deadline", "capture"}, {"core_wait", "capture"},
+        {"bundles", "budget"},      {"bytes", "budget"},    {"keep_free", "budget"}, {"redact", "privacy"},
+        {"allow_dump", "safety"},   {"never", "safety"},    {"level", "log"},
+    };
+
+    Report &report_;
+    Config &config_;
+};
+
+} // namespace
+
+ParsedConfig parse_config(const Source &source) {
+    ParsedConfig parsed;
+    const SourceText text(source);
+    Report report(text, parsed.diagnostics);
+    ConfigParser parser(report, parsed.config);
+    for (const DocumentPart &part : read_document(report))
+        parser.parse(part);
+    report.sort();
+    return parsed;
+}
+
+} // namespace incident::rules

@@ -1,0 +1,178 @@
+#include "rules/escape.h"
+#include "rules/parse.h"
+#include "rules/rule_tables.h"
+#include "rules/rule_text.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <map>
+
+namespace incident::rules {
+namespace {
+
+constexpr std::size_t longest_name = 64; // it is part of a bundle's directory name
+
+const std::vector<std::string> kinds = {"signal"};
+// Designed, but not in this version: refused, never silently without effect.
+const std::vector<std::string> later_kinds = {"latency", "oom",    "reclaim", "txg_sync", "syscall",
+                                              "blocked", "memory", "exit",    "block_io", "tracepoint"};
+
+bool is_name_character(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
+}
+
+// "My Rule!" → "my-rule"
+std::string proper_name(std::string_view text) {
+    std::string name;
+    for (char c : text) {
+        if (c >= 'A' && c <= 'Z')
+            c = static_cast<char>(c - 'A' + 'a');
+        if (is_name_character(c) && c != '-')
+            name += c;
+        else if (!name.empty() && name.back() != '-')
+            name += '-';
+    }
+    name.resize(std::min(name.size(), longest_name));
+    while (name.ends_with('-'))
+        name.pop_back();
+    return name;
+}
+
+class RulesParser {
+public:
+    RulesParser(const UidLookup &uid_of, ParsedRules &out) : uid_of_(uid_of), out_(out) {}
+
+    void parse(const Source &source) {
+        const SourceText text(source);
+        Report report(text, out_.diagnostics);
+        for (const DocumentPart &part : read_document(report))
+            read_part(part, report);
+        report.sort();
+    }
+
+private:
+    void read_part(const DocumentPart &part, Report &report) {
+        TableReader file(part.root, "a rule file", part.broken, report);
+        if (const Node *rules = file.find("rule"))
+            read_list(*rules, part.broken, file);
+        file.belongs_elsewhere("rules", "rules are written [[rule]]");
+        for (const char *key :
+             {"name", "on", "signals", "enabled", "fatal", "match", "limit", "context", "sender", "dump"})
+            file.belongs_elsewhere(key, fmt::format("'{}' belongs below a [[rule]] line", key));
+        for (const char *key : {"record", "capture", "budget", "privacy", "safety", "log"})
+            file.belongs_elsewhere(key, fmt::format("[{}] belongs in incidentd.toml", key));
+        file.report_unknown();
+    }
+
+    void read_list(const Node &rules, bool broken, TableReader &file) {
+        if (rules.kind == Node::Kind::Table) {
+            file.report().error(rules.key, "'rule' must be a list of tables, found a table",
+                                "rules are written [[rule]], with two brackets");
+            return;
+        }
+        if (!file.expect(rules, Node::Kind::Array, "rule", "rules are written [[rule]]"))
+            return;
+        for (const Node &rule : rules.items)
+            if (file.expect(rule, Node::Kind::Table, "rule", "rules are written [[rule]]"))
+                read_rule(rule, broken, file.report());
+    }
+
+    void read_rule(const Node &node, bool broken, Report &report) {
+        const std::size_t errors = report.errors();
+        const Node *name = node.find("name");
+        const bool named = name != nullptr && name->kind == Node::Kind::String;
+        const std::string where = named ? "rule " + quote(name->string) : "this rule";
+
+        TableReader table(node, where, broken, report);
+        Rule rule{.at = report.location(node.at)};
+        read_name(table, rule);
+        const bool known_kind = read_kind(table, rule);
+        table.boolean("enabled", rule.enabled);
+        read_match(table, where, uid_of_, rule.match);
+        read_limit(table, where, rule.limit);
+        read_context(table, where, rule.context);
+        table.refuse("dump", "'dump': dumping by the daemon is not in this version",
+                     "leave 'dump' out: on fatal signals the kernel dumps core by itself");
+        if (known_kind) { // the keys of other kinds are not known here
+            SignalCondition condition;
+            read_signal_condition(table, where, uid_of_, condition);
+            rule.condition = condition;
+            report_unknown(table);
+        }
+        if (broken || report.errors() != errors)
+            return;
+        rule.text = rule_text(rule);
+        out_.rules.push_back(std::move(rule));
+    }
+
+    static void report_unknown(TableReader &table) {
+        for (const char *key : {"unit", "exe", "comm", "cgroup", "uid"})
+            table.belongs_elsewhere(key, fmt::format("'{}' belongs in 'match'", key));
+        for (const char *key : {"cooldown", "per_hour", "by"})
+            table.belongs_elsewhere(key, fmt::format("'{}' belongs in 'limit'", key));
+        for (const char *key : {"stack", "files", "memory", "host", "environ"})
+            table.belongs_elsewhere(key, fmt::format("'{}' belongs in 'context'", key));
+        table.belongs_elsewhere("self", "'self' belongs in 'sender'");
+        for (const char *key : {"count", "window", "threshold", "probe", "when"})
+            table.belongs_elsewhere(key, fmt::format("'{}' is not in this version", key));
+        table.report_unknown();
+    }
+
+    void read_name(TableReader &table, Rule &rule) {
+        const Node *node = table.require("name", R"(add name = "my-rule")");
+        if (node == nullptr || !table.expect(*node, Node::Kind::String, "name"))
+            return;
+        const std::string &name = node->string;
+        const std::string proper = proper_name(name);
+        const std::string hint = proper.empty() || proper == name ? "" : fmt::format("write \"{}\"", proper);
+        if (name.empty()) {
+            table.error(*node, "the rule's name is empty");
+        } else if (!std::all_of(name.begin(), name.end(), is_name_character)) {
+            table.error(*node, fmt::format("rule name {} may only have a-z, 0-9 and '-'", quote(name)), hint);
+        } else if (name.size() > longest_name) {
+            table.error(*node, fmt::format("the rule's name is longer than {} characters", longest_name), hint);
+        } else {
+            const auto [first, is_new] = names_.try_emplace(name, table.report().location(node->at));
+            const Location &at = first->second;
+            if (!is_new)
+                table.error(*node, fmt::format("rule name '{}' is taken", name),
+                            fmt::format("first used at {}:{}:{}", at.file, at.line, at.column));
+        }
+        rule.name = name;
+    }
+
+    static bool read_kind(TableReader &table, Rule &rule) {
+        const Node *node = table.require("on", R"(add on = "signal")");
+        if (node == nullptr)
+            return true; // the other keys are checked as those of a signal rule
+        if (!table.expect(*node, Node::Kind::String, "on", R"(write on = "signal")"))
+            return true;
+        rule.kind = node->string;
+        if (rule.kind == "signal")
+            return true;
+        if (std::find(later_kinds.begin(), later_kinds.end(), rule.kind) != later_kinds.end()) {
+            table.error(*node, fmt::format("on = \"{}\" is not in this version", rule.kind),
+                        R"(this version has only on = "signal")");
+            return false;
+        }
+        table.error(*node, fmt::format("unknown kind of rule {}", quote(rule.kind)),
+                    suggestion(rule.kind, kinds, "kinds"));
+        return !nearest(rule.kind, kinds).empty();
+    }
+
+    const UidLookup &uid_of_;
+    ParsedRules &out_;
+    std::map<std::string, Location> names_; // of good and bad rules, over all sources
+};
+
+} // namespace
+
+ParsedRules parse_rules(const std::vector<Source> &sources, const UidLookup &uid_of) {
+    ParsedRules parsed;
+    RulesParser parser(uid_of, parsed);
+    for (const Source &source : sources)
+        parser.parse(source);
+    return parsed;
+}
+
+} // namespace incident::rules

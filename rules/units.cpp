@@ -1,0 +1,130 @@
+#include "rules/units.h"
+
+#include "rules/escape.h"
+
+#include <charconv>
+#include <fmt/format.h>
+#include <span>
+
+namespace incident::rules {
+
+const std::string duration_forms = R"(durations are written "900ms", "5s", "2m", "1h" or "1d")";
+const std::string size_forms = R"(sizes are written "512B", "16KiB", "4MiB", "2GiB" or "1TiB")";
+
+namespace {
+
+struct Unit {
+    std::string_view name;
+    std::uint64_t factor;
+};
+
+// Smallest first.
+constexpr Unit durations[] = {{"ms", 1'000'000},
+                              {"s", 1'000'000'000},
+                              {"m", 60'000'000'000},
+                              {"h", 3'600'000'000'000},
+                              {"d", 86'400'000'000'000}};
+constexpr Unit sizes[] = {{"B", 1}, {"KiB", 1ull << 10}, {"MiB", 1ull << 20}, {"GiB", 1ull << 30}, {"TiB", 1ull << 40}};
+
+// What people write instead, for the hint.
+struct Alias {
+    std::string_view written, unit;
+};
+constexpr Alias aliases[] = {
+    {"msec", "ms"},   {"millis", "ms"}, {"milliseconds", "ms"}, {"sec", "s"},    {"secs", "s"},    {"second", "s"},
+    {"seconds", "s"}, {"min", "m"},     {"mins", "m"},          {"minute", "m"}, {"minutes", "m"}, {"hr", "h"},
+    {"hour", "h"},    {"hours", "h"},   {"day", "d"},           {"days", "d"},   {"byte", "B"},    {"bytes", "B"},
+    {"k", "KiB"},     {"kb", "KiB"},    {"m", "MiB"},           {"mb", "MiB"},   {"g", "GiB"},     {"gb", "GiB"},
+    {"t", "TiB"},     {"tb", "TiB"},
+};
+
+std::string lower(std::string_view text) {
+    std::string out(text);
+    for (char &c : out)
+        if (c >= 'A' && c <= 'Z')
+            c = static_cast<char>(c - 'A' + 'a');
+    return out;
+}
+
+const Unit *meant(std::string_view written, std::span<const Unit> units) {
+    const std::string wanted = lower(written);
+    for (const Unit &unit : units)
+        if (lower(unit.name) == wanted)
+            return &unit;
+    for (const Alias &alias : aliases)
+        if (alias.written == wanted)
+            for (const Unit &unit : units)
+                if (unit.name == alias.unit)
+                    return &unit;
+    return nullptr;
+}
+
+std::string without_blanks(std::string_view text) {
+    std::string out;
+    for (char c : text)
+        if (c != ' ' && c != '\t' && c != '_')
+            out += c;
+    return out;
+}
+
+std::expected<std::uint64_t, UnitError> parse(std::string_view text, std::span<const Unit> units, std::string_view what,
+                                              const std::string &forms) {
+    std::uint64_t number = 0;
+    const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
+    const std::string_view name = text.substr(static_cast<std::size_t>(end - text.data()));
+    if (problem == std::errc::result_out_of_range)
+        return std::unexpected(UnitError{fmt::format("is too large: {}", quote(text)), forms});
+    if (problem == std::errc() && name.empty())
+        return std::unexpected(UnitError{fmt::format("needs a unit: {}", quote(text)), forms});
+    if (problem == std::errc())
+        for (const Unit &unit : units)
+            if (unit.name == name) {
+                std::uint64_t value = 0;
+                if (__builtin_mul_overflow(number, unit.factor, &value) || value > INT64_MAX)
+                    return std::unexpected(UnitError{fmt::format("is too large: {}", quote(text)), forms});
+                return value;
+            }
+
+    std::string hint = forms;
+    if (const std::string squeezed = without_blanks(text); problem == std::errc() || squeezed != text) {
+        const std::size_t digits = std::min(squeezed.find_first_not_of("0123456789"), squeezed.size());
+        const Unit *unit = meant(std::string_view(squeezed).substr(digits), units);
+        if (unit != nullptr && digits > 0)
+            hint = fmt::format("did you mean \"{}{}\"?", squeezed.substr(0, digits), unit->name);
+    }
+    if (text.find('.') != std::string_view::npos)
+        hint = fmt::format("whole numbers only, in a smaller unit; {}", forms);
+    return std::unexpected(UnitError{fmt::format("is not a {}: {}", what, quote(text)), hint});
+}
+
+std::string in_largest_unit(std::uint64_t value, std::span<const Unit> units) {
+    const Unit *best = &units[0];
+    for (const Unit &unit : units)
+        if (value % unit.factor == 0 && value >= unit.factor)
+            best = &unit;
+    return fmt::format("{}{}", value / best->factor, best->name);
+}
+
+} // namespace
+
+std::expected<Nanoseconds, UnitError> parse_duration(std::string_view text) {
+    const auto ns = parse(text, durations, "duration", duration_forms);
+    if (!ns)
+        return std::unexpected(ns.error());
+    return Nanoseconds(static_cast<std::int64_t>(*ns));
+}
+
+std::expected<std::uint64_t, UnitError> parse_size(std::string_view text) {
+    return parse(text, sizes, "size", size_forms);
+}
+
+std::string duration_text(Nanoseconds value) {
+    const std::int64_t ms = value.count() / 1'000'000;
+    return ms <= 0 ? "0s" : in_largest_unit(static_cast<std::uint64_t>(ms) * 1'000'000, durations);
+}
+
+std::string size_text(std::uint64_t bytes) {
+    return in_largest_unit(bytes, sizes);
+}
+
+} // namespace incident::rules

@@ -1,0 +1,71 @@
+#include "capture/collect.h"
+
+#include <gtest/gtest.h>
+
+namespace incident::capture {
+namespace {
+
+const std::string ID(64, 'a');
+
+// The cases of systemd's own src/test/test-cgroup-util.c (v252), and then some.
+TEST(CgroupUnit, AsSystemdSeesIt) {
+    const std::pair<const char *, const char *> cases[] = {
+        {"/system.slice/foobar.service/sdfdsaf", "foobar.service"},
+        {"/system.slice/getty@tty5.service", "getty@tty5.service"},
+        {"/system.slice/getty@tty5.service/aaa/bbb", "getty@tty5.service"},
+        {"/system.slice/system-getty.slice/getty@tty6.service/xxx", "getty@tty6.service"},
+        {"/system.slice/getty@.service", ""},
+        {"sadfdsafsda", ""},
+        {"/", ""},
+        {"", ""},
+        {"/user.slice/user-1000.slice/user@1000.service/server.service", "server.service"},
+        {"/user.slice/user-1000.slice/user@1000.service/app.slice/x.scope", "x.scope"},
+        {"/user.slice/user-1000.slice/user@1000.service/app.slice", "user@1000.service"},
+        {"/user.slice/user-1000.slice/session-3.scope", "session-3.scope"},
+        {"/user.slice/user-1000.slice/session-3.scope/foobar.service", "foobar.service"},
+        {"user@1000.service/app.slice/x.scope", "x.scope"},
+        {"/system.slice/_cgroup.procs.service", "cgroup.procs.service"},
+        {"/foobar.slice/foobaz.slice/_foo.mount/x", "foo.mount"},
+        {"/init.scope", "init.scope"},
+        {"/machine.slice", ""},
+        {"/system.slice/foo bar.service", ""},
+        {"/system.slice/.service", ""},
+        {"/system.slice/@x.service", ""},
+    };
+    for (const auto &[path, unit] : cases)
+        EXPECT_EQ(unit_of_cgroup(path), unit) << path;
+    EXPECT_EQ(unit_of_cgroup("/system.slice/" + std::string(300, 'a') + ".service"), "");
+}
+
+TEST(CgroupContainer, OfEveryManager) {
+    const std::pair<std::string, std::string> cases[] = {
+        {"/system.slice/docker-" + ID + ".scope", ID},
+        {"/docker/" + ID, ID},
+        {"/docker/" + ID + "/system.slice/foo.service", ID},
+        {"/kubepods.slice/kubepods-besteffort.slice/kubepods-pod0.slice/cri-containerd-" + ID + ".scope", ID},
+        {"/kubepods/burstable/pod12/" + ID, ID},
+        {"/kubepods.slice/crio-" + ID + ".scope", ID},
+        {"/kubepods.slice/crio-conmon-" + ID + ".scope", ""},
+        {"/machine.slice/libpod-" + ID + ".scope/container", ID},
+        {"/machine.slice/libpod-conmon-" + ID + ".scope", ""},
+        {"/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-" + ID + ".scope", ID},
+        {"/docker/" + std::string(64, 'b') + "/docker/" + ID, ID}, // docker in docker
+        {"/lxc.payload.web", "web"},
+        {"/lxc/web/init.scope", "web"},
+        {"/lxc.monitor.web", ""},
+        {"/machine.slice/machine-deb\\x2d12.scope", "deb-12"},
+        {"/machine.slice/machine-qemu\\x2d1\\x2dvm.scope", ""},
+        {"/machine.slice/systemd-nspawn@deb.service/payload", "deb"},
+        {"/system.slice/foo.service", ""},
+        {"/docker/" + ID.substr(1), ""},
+        {"/docker/" + std::string(63, 'a') + "g", ""},
+        {"", ""},
+        {"/", ""},
+        {"/machine-\\x.scope", "\\x"},
+    };
+    for (const auto &[path, id] : cases)
+        EXPECT_EQ(container_of_cgroup(path), id) << path;
+}
+
+} // namespace
+} // namespace incident::capture

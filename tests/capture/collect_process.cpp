@@ -1,0 +1,345 @@
+#include "capture/collect.h"
+#include "capture/proc_stat.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+namespace incident::capture {
+namespace {
+
+using testing::AllOf;
+using testing::Contains;
+using testing::ElementsAre;
+using testing::Field;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+constexpr std::uint64_t TICK = 10'000'000; // USER_HZ is 100 wherever Debian runs
+constexpr std::uint64_t START = 123456 * TICK + 1234567;
+
+OsRoots tree(const std::string &name, const std::string &root = TEST_DATA "/proc-trees") {
+    OsRoots os;
+    os.proc = root + "/" + name + "/proc";
+    os.cgroup = root + "/" + name + "/cgroup";
+    return os;
+}
+
+const CollectorResult *result(const Collected &collected, const std::string &name) {
+    for (const CollectorResult &each : collected.results)
+        if (each.name == name)
+            return &each;
+    return nullptr;
+}
+
+std::string file(const Collected &collected, const std::string &path) {
+    const std::string *bytes = collected.file(path);
+    return bytes ? *bytes : "(no " + path + ")";
+}
+
+// A copy of the checked-in tree that a test may spoil.
+class CollectSpoiled : public testing::Test {
+protected:
+    CollectSpoiled() {
+        char path[] = "/tmp/incidentd-test-XXXXXX";
+        root = ::mkdtemp(path);
+        std::filesystem::copy(TEST_DATA "/proc-trees/unified", root + "/unified",
+                              std::filesystem::copy_options::recursive | std::filesystem::copy_options::copy_symlinks);
+    }
+    ~CollectSpoiled() override { std::filesystem::remove_all(root); }
+    std::string at(const std::string &below) const { return root + "/unified/proc/1234/" + below; }
+    void write(const std::string &below, const std::string &text) const {
+        std::ofstream(at(below), std::ios::binary) << text;
+    }
+    Collected collect(const CollectLimits &limits = {}) const {
+        Collected into;
+        collect_process(tree("unified", root), 1234, START, limits, into);
+        return into;
+    }
+    std::string root;
+};
+
+TEST(CollectProcess, TakesEverythingAsItIsPrinted) {
+    Collected into;
+    collect_process(tree("unified"), 1234, START, {}, into);
+    for (const CollectorResult &each : into.results) {
+        EXPECT_TRUE(each.ok) << each.name << ": " << each.error;
+        EXPECT_EQ(each.error, "") << each.name;
+    }
+    EXPECT_THAT(file(into, "process/maps"), HasSubstr("[stack]"));
+    EXPECT_EQ(file(into, "process/cmdline"), std::string("/usr/sbin/webd\0--port\0008080\0", 27));
+    EXPECT_EQ(file(into, "process/auxv").size(), 32u);
+    EXPECT_EQ(file(into, "process/exe"), "/usr/sbin/webd (deleted)");
+    EXPECT_EQ(file(into, "process/root"), "/srv/jail");
+    EXPECT_EQ(file(into, "process/ns"), "net net:[4026532281]\npid pid:[4026531836]\n");
+    EXPECT_EQ(file(into, "process/fds"),
+              "{\"fd\":0,\"target\":\"/dev/null\",\"pos\":0,\"flags\":\"0100002\"}\n"
+              "{\"fd\":3,\"target\":\"socket:[36721]\",\"pos\":0,\"flags\":\"02\"}\n"
+              "{\"fd\":10,\"target\":\"/var/log/webd.log\",\"pos\":4711,\"flags\":\"0102001\"}\n");
+    EXPECT_EQ(file(into, "process/comms"),
+              "{\"tid\":1234,\"comm\":\"web) S 7 (\\nx\"}\n{\"tid\":1236,\"comm\":\"worker\"}\n");
+    EXPECT_EQ(file(into, "cgroup/memory.max"), "62914560\n");
+    EXPECT_EQ(file(into, "cgroup/pids.current"), "2\n");
+    EXPECT_EQ(into.file("process/environ"), nullptr) << "off by default";
+    for (const char *path :
+         {"status", "limits", "io", "cgroup", "oom_score_adj", "stat", "mountinfo", "smaps_rollup", "cwd"})
+        EXPECT_NE(into.file(std::string("process/") + path), nullptr) << path;
+    EXPECT_EQ(into.results.front().name, "maps") << "the most perishable first";
+}
+
+TEST(CollectProcess, TakesTheEnvironmentWhenAsked) {
+    Collected into;
+    CollectLimits limits;
+    limits.environ = true;
+    collect_process(tree("unified"), 1234, START, limits, into);
+    EXPECT_EQ(file(into, "process/environ"), std::string("SECRET=hunter2\0", 15));
+}
+
+TEST(CollectProcess, FindsVersionOneGroups) {
+    Collected into;
+    collect_process(tree("hybrid"), 77, 500 * TICK, {}, into);
+    EXPECT_EQ(file(into, "cgroup/memory.limit_in_bytes"), "62914560\n");
+    EXPECT_EQ(file(into, "cgroup/memory.oom_control"), "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n");
+    EXPECT_EQ(file(into, "cgroup/pids.current"), "4\n") << "mounted with another controller";
+    EXPECT_EQ(result(into, "maps")->ok, false);
+    EXPECT_EQ(result(into, "maps")->error, "maps: No such file or directory");
+    EXPECT_TRUE(result(into, "cgroup_files")->ok);
+}
+
+TEST(CollectProcess, NothingOfAnotherProcess) {
+    Collected into;
+    collect_process(tree("unified"), 1234, START + TICK, {}, into);
+    EXPECT_THAT(into.files, IsEmpty());
+    ASSERT_EQ(into.results.size(), 1u);
+    EXPECT_EQ(into.results[0].error, "pid 1234 is another process: it started at tick 123456, not 123457");
+    into = {};
+    collect_process(tree("unified"), 4321, START, {}, into);
+    EXPECT_THAT(into.files, IsEmpty());
+    EXPECT_THAT(into.results[0].error, HasSubstr("/4321: No such file or directory"));
+}
+
+TEST_F(CollectSpoiled, WhatBelongsToAReusedPidIsThrownAway) {
+    // The pid changes hands while "status" is read: its FIFO is opened by this thread then.
+    std::filesystem::remove(at("status"));
+    ASSERT_EQ(::mkfifo(at("status").c_str(), 0600), 0);
+    std::thread other([&] {
+        const int fd = ::open(at("status").c_str(), O_WRONLY | O_CLOEXEC);
+        std::filesystem::remove(at("stat"));
+        write("stat", "1234 (other) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 999999 0 0\n");
+        ::close(fd);
+    });
+    const Collected into = collect();
+    other.join();
+    EXPECT_THAT(into.files, IsEmpty());
+    EXPECT_THAT(into.results, ElementsAre(Field(&CollectorResult::error, HasSubstr("another process"))));
+}
+
+TEST_F(CollectSpoiled, HostileNamesSurviveJson) {
+    const std::string target = "/tmp/\n\"}\x1b[31m\xff\xfe\\";
+    ASSERT_EQ(::symlink(target.c_str(), at("fd/11").c_str()), 0);
+    write("task/1236/comm", "\xff\x01\n\n");
+    const Collected into = collect();
+    const std::string fds = file(into, "process/fds");
+    EXPECT_EQ(std::ranges::count(fds, '\n'), 4);
+    const std::string last = fds.substr(fds.rfind('\n', fds.size() - 2) + 1);
+    const auto json = nlohmann::json::parse(last);
+    EXPECT_EQ(json["target"], "/tmp/\n\"}\x1b[31m\ufffd\ufffd\\");
+    EXPECT_FALSE(json.contains("pos")) << "no fdinfo";
+    EXPECT_THAT(file(into, "process/comms"), HasSubstr("{\"tid\":1236,\"comm\":\"\ufffd\\u0001\\n\"}\n"));
+}
+
+TEST_F(CollectSpoiled, EveryCapIsSaid) {
+    CollectLimits limits;
+    limits.file_cap = 60;
+    limits.fds = 2;
+    const Collected into = collect(limits);
+    EXPECT_EQ(file(into, "process/maps").size(), 60u);
+    EXPECT_TRUE(result(into, "maps")->ok);
+    EXPECT_EQ(result(into, "maps")->error, "cut at 60 bytes");
+    EXPECT_EQ(result(into, "fds")->error, "cut: 1 of 3 descriptors") << "60 bytes come first";
+    limits = {};
+    limits.fds = 2;
+    limits.threads = 1;
+    EXPECT_EQ(result(collect(limits), "fds")->error, "cut: 2 of 3 descriptors");
+    EXPECT_EQ(result(collect(limits), "comms")->error, "cut: 1 of 2 threads");
+}
+
+TEST_F(CollectSpoiled, AProcessWithoutMemoryIsNotCollectedAsEmpty) {
+    write("maps", "");
+    const Collected into = collect();
+    EXPECT_FALSE(result(into, "maps")->ok);
+    EXPECT_EQ(into.file("process/maps"), nullptr);
+    EXPECT_TRUE(result(into, "status")->ok);
+}
+
+TEST_F(CollectSpoiled, AReadThatHangsIsLeftBehind) {
+    std::filesystem::remove(at("cmdline"));
+    ASSERT_EQ(::mkfifo(at("cmdline").c_str(), 0600), 0); // open() waits for a writer
+    CollectLimits limits;
+    limits.deadline = std::chrono::milliseconds(30);
+    const auto start = std::chrono::steady_clock::now();
+    const Collected into = collect(limits);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+    EXPECT_TRUE(result(into, "maps")->ok) << "what came before it is kept";
+    EXPECT_EQ(result(into, "cmdline")->error, "did not return within 30 ms: stuck in the kernel");
+    EXPECT_EQ(result(into, "fds")->error, "not begun: \"cmdline\" did not return");
+    EXPECT_EQ(into.results.size(), 18u) << "none is passed over in silence";
+    ::close(::open(at("cmdline").c_str(), O_WRONLY | O_CLOEXEC)); // lets it go
+}
+
+TEST_F(CollectSpoiled, NotSoManyAreLeftBehindThatTheyHarm) {
+    std::filesystem::remove(at("cmdline"));
+    ASSERT_EQ(::mkfifo(at("cmdline").c_str(), 0600), 0);
+    CollectLimits limits;
+    limits.deadline = std::chrono::milliseconds(1);
+    int refused = 0;
+    for (int i = 0; i < 10; ++i)
+        refused +=
+            result(collect(limits), "maps")->error == "not begun: too many earlier collectors hang in the kernel";
+    EXPECT_GE(refused, 2);
+    const int writer = ::open(at("cmdline").c_str(), O_RDWR | O_CLOEXEC);
+    ::close(writer);
+    Collected into; // and they are counted down when they return
+    for (int i = 0; i < 500; ++i) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        into = {};
+        collect_process(tree("unified"), 1234, START, {}, into);
+        if (into.file("process/maps"))
+            break;
+    }
+    EXPECT_NE(into.file("process/maps"), nullptr);
+}
+
+// The fake against the real thing.
+class CollectLive : public testing::Test {
+protected:
+    CollectLive() {
+        int ready[2];
+        EXPECT_EQ(::pipe2(ready, O_CLOEXEC), 0);
+        child = ::fork();
+        if (child == 0) {
+            ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+            ::prctl(PR_SET_NAME, "a) S 1 (b");
+            std::thread([fd = ready[1]] {
+                ::prctl(PR_SET_NAME, "second");
+                (void)!::write(fd, "x", 1);
+                ::pause();
+            }).detach();
+            ::pause();
+        }
+        ::close(ready[1]);
+        char byte;
+        EXPECT_EQ(::read(ready[0], &byte, 1), 1);
+        ::close(ready[0]);
+        std::ifstream stat("/proc/" + std::to_string(child) + "/stat");
+        std::string text((std::istreambuf_iterator<char>(stat)), {});
+        start = parse_proc_stat(text)->start_ticks * TICK;
+    }
+    ~CollectLive() override {
+        ::kill(child, SIGKILL);
+        ::waitpid(child, nullptr, 0);
+    }
+    pid_t child;
+    std::uint64_t start;
+};
+
+TEST_F(CollectLive, AllThereIsToKnow) {
+    Collected into;
+    CollectLimits limits;
+    limits.deadline = std::chrono::seconds(5);
+    collect_process({}, static_cast<std::uint32_t>(child), start, limits, into);
+    for (const CollectorResult &each : into.results)
+        EXPECT_TRUE(each.ok || each.name == "cgroup_files") // there may be no cgroups where this runs
+            << each.name << ": " << each.error;
+    EXPECT_THAT(file(into, "process/maps"), HasSubstr("[stack]"));
+    EXPECT_THAT(file(into, "process/fds"), HasSubstr("{\"fd\":0,\"target\":"));
+    EXPECT_THAT(file(into, "process/comms"), AllOf(HasSubstr("\"a) S 1 (b\""), HasSubstr("\"second\"")));
+    EXPECT_THAT(file(into, "process/ns"), HasSubstr("pid pid:["));
+    EXPECT_THAT(into.results, Contains(Field(&CollectorResult::us, testing::Gt(0u))));
+}
+
+TEST_F(CollectLive, Identify) {
+    const auto identity = identify({}, static_cast<std::uint32_t>(child));
+    ASSERT_TRUE(identity) << identity.error().what;
+    EXPECT_EQ(identity->comm, "a) S 1 (b");
+    EXPECT_EQ(identity->start_ticks * TICK, start);
+    EXPECT_EQ(identity->exe, std::filesystem::read_symlink("/proc/self/exe"));
+    EXPECT_THAT(identity->cmdline, HasSubstr("test"));
+    EXPECT_EQ(identity->uid, ::geteuid());
+}
+
+TEST_F(CollectLive, OfADeadProcessNothingButTheReason) {
+    ::kill(child, SIGKILL);
+    siginfo_t info{};
+    ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
+    Collected into;
+    collect_process({}, static_cast<std::uint32_t>(child), start, {}, into);
+    EXPECT_FALSE(result(into, "maps")->ok);
+    EXPECT_THAT(result(into, "maps")->error, HasSubstr("no memory"));
+    EXPECT_TRUE(result(into, "status")->ok) << "a zombie still has it";
+}
+
+TEST(CollectIdentity, FromTheTrees) {
+    auto identity = identify(tree("unified"), 1234);
+    ASSERT_TRUE(identity) << identity.error().what;
+    EXPECT_EQ(identity->comm, "web) S 7 (\nx");
+    EXPECT_EQ(identity->exe, "/usr/sbin/webd (deleted)");
+    EXPECT_EQ(identity->cgroup, "/system.slice/webd.service");
+    EXPECT_EQ(identity->unit, "webd.service");
+    EXPECT_EQ(identity->container, "");
+    EXPECT_EQ(identity->cmdline, "/usr/sbin/webd --port 8080");
+    EXPECT_EQ(identity->uid, 34u) << "the effective one";
+    EXPECT_EQ(identity->start_ticks, 123456u);
+    identity = identify(tree("hybrid"), 77);
+    ASSERT_TRUE(identity);
+    EXPECT_EQ(identity->cgroup, "/system.slice/db.service") << "systemd's v1 hierarchy, the v2 tree is unused";
+    EXPECT_EQ(identity->unit, "db.service");
+    EXPECT_EQ(identity->exe, "");
+    EXPECT_EQ(identify(tree("hybrid"), 78).error().code, ENOENT);
+}
+
+// The first thread gone by pthread_exit(): its own /proc files are empty, its siblings' are not.
+TEST(CollectProcessLive, WithoutItsFirstThread) {
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+        ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+        std::thread([] { ::pause(); }).detach();
+        ::syscall(SYS_exit, 0); // as pthread_exit() ends, without unwinding through the test
+    }
+    std::uint64_t start = 0;
+    for (int i = 0; i < 500; ++i) {
+        std::ifstream stat("/proc/" + std::to_string(child) + "/stat");
+        const auto parsed = parse_proc_stat(std::string((std::istreambuf_iterator<char>(stat)), {}));
+        ASSERT_TRUE(parsed);
+        start = parsed->start_ticks * TICK;
+        if (parsed->state == 'Z')
+            break;
+        ::usleep(10'000);
+    }
+    Collected into;
+    collect_process({}, static_cast<std::uint32_t>(child), start, {}, into);
+    const auto identity = identify({}, static_cast<std::uint32_t>(child));
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    EXPECT_THAT(file(into, "process/maps"), HasSubstr("[stack]"));
+    EXPECT_THAT(file(into, "process/fds"), HasSubstr("\"fd\":0"));
+    ASSERT_TRUE(identity);
+    EXPECT_NE(identity->exe, "");
+}
+
+} // namespace
+} // namespace incident::capture

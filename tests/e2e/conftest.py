@@ -1,0 +1,77 @@
+"""Fixtures.  The programs under test come by environment: lib/programs.py."""
+
+import fcntl
+import itertools
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from lib.daemon import Daemon
+
+HERE = Path(__file__).resolve().parent
+LOCK = "/run/lock/incidentd-tests.lock"
+
+
+def pytest_addoption(parser):
+    parser.addoption("--fast", action="store_true", help="skip the tests marked slow")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "slow: takes longer than a few seconds")
+    if os.geteuid() != 0:
+        pytest.exit("needs root", returncode=2)
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("--fast"):
+        for item in items:
+            if item.get_closest_marker("slow"):
+                item.add_marker(pytest.mark.skip(reason="slow, and --fast was given"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_suite_at_a_time():
+    """core_pattern, the coredump socket and the journal are the machine's."""
+    with open(LOCK, "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@pytest.fixture(scope="module")
+def coredump_host():
+    """systemd-coredump takes cores and a journal keeps its entries."""
+    script = HERE.parent / "lib" / "host_coredump.sh"
+    started = subprocess.run([script, "start"], capture_output=True, text=True, check=False)
+    if started.returncode != 0:
+        subprocess.run([script, "stop"], check=False)
+        pytest.skip(f"no core-dump handler to be had: {started.stderr.strip()}")
+    yield
+    subprocess.run([script, "stop"], check=True)
+
+
+@pytest.fixture
+def daemon(tmp_path):
+    """daemon(rules=…, config=…): a started incidentd, stopped and checked after the test."""
+    daemons = []
+    numbers = itertools.count()
+
+    def make(started=True, **options):
+        directory = tmp_path / f"daemon{next(numbers)}"
+        directory.mkdir()
+        made = Daemon(directory, **options)
+        daemons.append(made)
+        return made.start() if started else made
+
+    yield make
+    for one in daemons:
+        one.stop()
+
+
+@pytest.fixture(scope="module")
+def recorder(tmp_path_factory):
+    """An incidentd with the plain crash rule that a module's tests share."""
+    shared = Daemon(tmp_path_factory.mktemp("recorder")).start()
+    yield shared
+    shared.stop()

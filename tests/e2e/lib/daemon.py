@@ -1,0 +1,101 @@
+"""incidentd under test."""
+
+import re
+import signal
+import subprocess
+
+from lib.ctl import Ctl
+from lib.incident import committed, of_pid
+from lib.programs import INCIDENTD
+from lib.wait import PATIENCE, until
+
+CRASH_RULE = """
+[[rule]]
+name    = "crash"
+on      = "signal"
+signals = ["SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT", "SIGSYS"]
+"""
+
+SANITIZER_REPORT = re.compile(r"ERROR: (Address|Leak)Sanitizer|runtime error:|AddressSanitizer:DEADLYSIGNAL")
+
+
+class Daemon:
+    """One incidentd with state, rules and configuration of its own under a directory."""
+
+    def __init__(self, directory, rules=CRASH_RULE, config="", prefix=()):
+        self.state = directory / "state"
+        self.rules = directory / "rules"
+        self.config = directory / "incidentd.toml"
+        self.log = directory / "log"
+        self.rules.mkdir(exist_ok=True)
+        (self.rules / "test.toml").write_text(rules)
+        self.config.write_text(config)
+        self.prefix = list(prefix)
+        self.process = None
+        self.ctl = Ctl(self.state)
+
+    @property
+    def command(self):
+        options = ["--config", self.config, "--rules", self.rules, "--state", self.state]
+        return [*self.prefix, INCIDENTD, *map(str, options)]
+
+    def check(self, **options):
+        return subprocess.run(
+            [*self.command, "--check"], capture_output=True, text=True, timeout=PATIENCE, check=False, **options
+        )
+
+    def start(self):
+        with open(self.log, "a", encoding="utf-8") as log:
+            self.process = subprocess.Popen(
+                [*self.command, "--foreground"], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            )
+        until(self.is_ready, "incidentd to answer", self.tail)
+        return self
+
+    def is_ready(self):
+        assert self.process.poll() is None, f"incidentd ended with {self.process.returncode}:\n{self.log.read_text()}"
+        return self.ctl.run("--json", "status").returncode == 0
+
+    def stop(self):
+        """SIGTERM, and then nothing may be amiss."""
+        if self.process is None:
+            return
+        self.process.send_signal(signal.SIGTERM)
+        status = self.process.wait(timeout=PATIENCE)
+        self.process = None
+        log = self.log.read_text(errors="replace")
+        assert not SANITIZER_REPORT.search(log), log
+        assert status == 0, f"incidentd ended with {status}:\n{log}"
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self.process = None
+
+    def incidents(self):
+        return committed(self.state)
+
+    def incident(self, pid):
+        """The one incident of a process, as soon as it is committed."""
+        (found,) = until(lambda: of_pid(self.state, pid), f"an incident of {pid}", self.tail)
+        return found
+
+    def incident_of_child(self, ppid):
+        def found():
+            return [i for i in self.incidents() if i.process["ppid"] == ppid]
+
+        (child,) = until(found, f"an incident of a child of {ppid}", self.tail)
+        return child
+
+    def joined_incident(self, pid):
+        """The same, once the daemon has made up its mind about the core."""
+        self.incident(pid)
+
+        def settled():
+            (found,) = of_pid(self.state, pid)
+            return found if not found.record["core"].get("pending") else None
+
+        return until(settled, f"the core of {pid} to be joined or given up", self.tail)
+
+    def tail(self):
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-20:])

@@ -1,0 +1,74 @@
+"""What did not fit is counted and named, and the incident still commits."""
+
+import pytest
+
+from lib.programs import victim
+from lib.victims import run
+
+SMALL_RING_BUFFER = '[record]\nring_buffer = "64KiB"\n'
+
+
+def many_threads():
+    """A hundred threads' stacks are far more than 64 KiB."""
+    died = run(victim("siblings"), "90", "8", "1", "fault")
+    return died, {int(line.split()[0]) for line in died.lines}
+
+
+def test_a_small_ring_buffer(daemon):
+    small = daemon(config=SMALL_RING_BUFFER)
+    died, tids = many_threads()
+    incident = small.incident(died.pid)
+    quality = incident.quality
+    assert quality["threads"] == len(tids)
+    assert quality["complete"] is False
+    assert incident.tids <= tids
+    assert sum(loss["count"] for loss in quality["losses"]) > 0
+    assert all(loss["where"] and loss["reason"] for loss in quality["losses"])
+    missing = {thread["tid"] for thread in quality["missing"]}
+    assert missing <= tids
+    assert len(tids) - len(missing) == quality["threads_captured"]
+    assert all(thread["reason"] for thread in quality["missing"])
+
+
+def test_the_crashed_thread_is_there_all_the_same(daemon):
+    small = daemon(config=SMALL_RING_BUFFER)
+    died, _ = many_threads()
+    crashed = small.incident(died.pid).crashed
+    assert crashed["tid"] == died.pid
+    assert int(crashed["registers"]["rip"], 16) != 0
+
+
+def test_few_slots(daemon):
+    """More threads than slots: those without one are unrecorded, counted and named."""
+    few = daemon(config="[record]\nthreads = 16\n", rules=victims_rule())
+    died, tids = many_threads()
+    incident = few.incident(died.pid)
+    assert incident.quality["complete"] is False
+    recorded = {thread["tid"] for thread in incident.threads if thread["accounting"]}
+    missing = {thread["tid"] for thread in incident.quality["missing"]}
+    assert len(recorded) <= 16
+    assert recorded | missing == tids
+    assert incident.quality["lost"] > 0
+    assert any(loss["where"] == "threads" for loss in incident.quality["losses"])
+
+
+def victims_rule():
+    return f"""
+[[rule]]
+name    = "crash"
+on      = "signal"
+signals = ["SIGSEGV"]
+match   = {{ exe = ["{victim('')}*"] }}
+"""
+
+
+@pytest.mark.slow
+def test_a_storm_through_a_small_ring_buffer(daemon):
+    """Every death is accounted for: an incident, or a loss that status shows."""
+    small = daemon(config=SMALL_RING_BUFFER)
+    pids = {int(line) for line in run(victim("storm"), "40").lines}
+    later = run(victim("die"), "null-read")
+    small.incident(later.pid)
+    died = {i.process["pid"] for i in small.incidents()} & pids
+    losses = small.ctl.json("status")["losses"]
+    assert len(died) + sum(loss["count"] for loss in losses) >= len(pids)

@@ -1,0 +1,26 @@
+# shellcheck shell=bash
+# Configures and builds the project.
+
+SOURCE_DIR=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+BUILD_DIR=${BUILD_DIR:-$SOURCE_DIR/build}
+
+# build DIR [CMAKE ARG…]
+build() {
+    local dir=$1
+    shift
+    cmake -S "$SOURCE_DIR" -B "$dir" -G Ninja "$@" && cmake --build "$dir"
+}
+
+# Where the build puts what the tests run.
+use_build() {
+    export INCIDENTD_BIN=$1/daemon/incidentd
+    export INCIDENTCTL_BIN=$1/postmortem/incidentctl
+    export VICTIMS_DIR=$1/tests/victims
+}
+
+require_root() {
+    if [ "$(id -u)" != 0 ]; then
+        echo "$0: needs root: it installs packages, loads BPF programs and makes processes dump core" >&2
+        exit 2
+    fi
+}

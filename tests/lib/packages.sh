@@ -1,0 +1,50 @@
+# shellcheck shell=bash disable=SC2034  # the lists are used by those who source this
+# The Debian 12 packages the project needs, and their installation.
+
+BUILD_PACKAGES=(
+    g++ cmake ninja-build pkg-config clang llvm bpftool
+    libbpf-dev libelf-dev libdw-dev libsystemd-dev
+    libtoml11-dev libspdlog-dev libfmt-dev libcli11-dev nlohmann-json3-dev
+    libzstd-dev liblz4-dev liblzma-dev libssl-dev
+    libgtest-dev libgmock-dev
+    linux-libc-dev linux-headers-amd64 python3
+)
+
+# What a user of the built programs has: a journal, a core-dump handler, a debugger.
+RUN_PACKAGES=(systemd systemd-coredump gdb procps util-linux)
+
+# The programs that the tests watch dying, and what the tests compare against.
+TEST_PACKAGES=(
+    "${RUN_PACKAGES[@]}"
+    python3-pytest binutils strace perl redis-server stress-ng iproute2
+)
+
+missing_packages() {
+    local package
+    for package in "$@"; do
+        dpkg-query -W -f='${db:Status-Status}\n' "$package" 2>/dev/null | grep -qx installed || echo "$package"
+    done
+}
+
+# redis-server's package starts a service where it can; the tests bring their own.
+stop_redis_service() {
+    if [ -d /run/systemd/system ]; then
+        systemctl disable --now redis-server.service
+    elif [ -x /etc/init.d/redis-server ]; then
+        /etc/init.d/redis-server stop
+    fi
+}
+
+# install_packages NAME…: those that are missing, without asking.
+install_packages() {
+    local -a missing
+    mapfile -t missing < <(missing_packages "$@")
+    [ ${#missing[@]} -gt 0 ] || return 0
+    echo "installing: ${missing[*]}"
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -q
+    apt-get install -q -y --no-install-recommends "${missing[@]}"
+    if [[ " ${missing[*]} " == *" redis-server "* ]]; then
+        stop_redis_service
+    fi
+}

@@ -1,0 +1,165 @@
+// Whatever stands in a file: the parser neither throws nor crashes, what it
+// keeps is complete, and what it says can be printed.
+
+#include "rules/engine.h"
+#include "rules/parse.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+#include <random>
+
+namespace incident::rules {
+namespace {
+
+std::string read(const std::string &path) {
+    std::ifstream in(path, std::ios::binary);
+    EXPECT_TRUE(in) << path;
+    return {std::istreambuf_iterator<char>(in), {}};
+}
+
+const std::vector<std::string> snippets = {
+    "[",
+    "]",
+    "[[rule]]\n",
+    "{",
+    "}",
+    "\"",
+    "'",
+    "\"\"\"",
+    "'''",
+    "=",
+    ",",
+    ".",
+    "\n",
+    "\r\n",
+    "#",
+    "\\",
+    "\\u12",
+    "1__2",
+    "0x",
+    "-",
+    "5s",
+    "true",
+    "yes",
+    "\xff",
+    "\x00\x01",
+    "\xE2\x80\xAE",
+    "1e999",
+    "-inf",
+    "1979-05-27",
+    "[rule]",
+    "[[a.b]]",
+    "a.b.",
+    "name",
+    "= {\n",
+    "99999999999999999999",
+    "\t",
+};
+
+class Mutator {
+public:
+    explicit Mutator(std::uint32_t seed) : random_(seed) {}
+
+    std::string mutate(std::string text) {
+        for (std::size_t count = 1 + below(4); count > 0; --count)
+            mutate_once(text);
+        return text;
+    }
+
+private:
+    std::size_t below(std::size_t end) { return std::uniform_int_distribution<std::size_t>(0, end - 1)(random_); }
+
+    void mutate_once(std::string &text) {
+        const std::size_t at = below(text.size() + 1);
+        const std::size_t length = below(std::min<std::size_t>(text.size() - at, 40) + 1);
+        switch (below(5)) {
+        case 0:
+            text.erase(at, length);
+            break;
+        case 1:
+            text.insert(at, snippets[below(snippets.size())]);
+            break;
+        case 2:
+            text.insert(below(text.size() + 1), text.substr(at, length));
+            break;
+        case 3:
+            if (at < text.size())
+                text[at] = static_cast<char>(below(256));
+            break;
+        default:
+            text.resize(at); // as a full disk leaves it
+            break;
+        }
+    }
+
+    std::mt19937 random_;
+};
+
+void check_text(const std::vector<Diagnostic> &diagnostics, const std::string &input) {
+    for (const Diagnostic &d : diagnostics)
+        for (const char c : d.text())
+            ASSERT_TRUE(static_cast<unsigned char>(c) >= 0x20 || c == '\n' || c == '\t') << input;
+}
+
+TEST(Mutation, RuleFilesNeverCrashTheParser) {
+    const std::string good = read(TEST_DATA "/rules/good-everything.toml");
+    for (std::uint32_t seed = 0; seed < 1500; ++seed) {
+        const std::string text = Mutator(seed).mutate(good);
+        ParsedRules parsed;
+        ASSERT_NO_THROW(parsed = parse_rules({{"m.toml", text}}, {})) << text;
+        check_text(parsed.diagnostics, text);
+        for (const Rule &rule : parsed.rules) {
+            EXPECT_FALSE(rule.name.empty()) << text;
+            const auto again = parse_rules({{"text.toml", rule.text}}, {});
+            ASSERT_EQ(again.rules.size(), 1u) << rule.text;
+            EXPECT_EQ(again.rules[0].text, rule.text);
+        }
+        Engine engine(parsed.rules);
+        engine.decide({.t_ns = 1, .number = 11, .fatal = true});
+    }
+}
+
+TEST(Mutation, ConfigurationsNeverCrashTheParser) {
+    const std::string good = read(TEST_DATA "/rules/config-good.toml");
+    for (std::uint32_t seed = 0; seed < 1500; ++seed) {
+        const std::string text = Mutator(seed).mutate(good);
+        ParsedConfig parsed;
+        ASSERT_NO_THROW(parsed = parse_config({"m.toml", text})) << text;
+        check_text(parsed.diagnostics, text);
+    }
+}
+
+// Inputs made to hurt: deep nesting (toml11 recurses), long lines, many tables.
+TEST(Mutation, ExtremeFilesAreRefusedQuickly) {
+    const auto times = [](const std::string &text, std::size_t count) {
+        std::string out;
+        for (std::size_t i = 0; i < count; ++i)
+            out += text;
+        return out;
+    };
+    const std::vector<std::string> extremes = {
+        "a = " + times("[", 60000),
+        "a = " + times("{a=", 40000),
+        "a = [\n" + times("[\n", 50000),
+        "a = [\n" + times("[[[", 10000) + "a",
+        times("a.", 60000) + "a = 1",
+        "[" + times("a.", 60000) + "a]",
+        "a = { " + times("b.", 50000) + "b = 1 }",
+        "a = \"" + times("x", 120000),
+        times("[[rule]]\n", 14000),
+        times("[[rule]]\nx\n", 10000),
+        times("a", 130000),
+        times("#\n", 60000),
+        times("[[rule]]\nname=\"a\"\non=\"signal\"\n", 4000),
+        "signals = [\n" + times("\"x\",\n", 10000) + "]\n",
+        "a = \"\"\"" + times("[\n", 60000),
+        "x = [\n" + times("\"a\",\n", 20000),
+    };
+    for (const std::string &text : extremes)
+        EXPECT_FALSE(parse_rules({{"x.toml", text}}, {}).ok() && text[0] != '#') << text.substr(0, 40);
+}
+
+} // namespace
+} // namespace incident::rules

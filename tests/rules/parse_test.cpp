@@ -1,0 +1,227 @@
+// What good files mean: every key arrives in its place, and a rule's text says
+// all of it again.
+
+#include "rules/parse.h"
+
+#include <gmock/gmock.h>
+
+#include <csignal>
+#include <fstream>
+#include <iterator>
+
+namespace incident::rules {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+std::string read(const std::string &path) {
+    std::ifstream in(path, std::ios::binary);
+    EXPECT_TRUE(in) << path;
+    return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::optional<std::uint32_t> uid_of(const std::string &user) {
+    if (user == "root")
+        return 0;
+    if (user == "nobody")
+        return 65534;
+    return std::nullopt;
+}
+
+std::vector<Rule> rules_of(const std::string &text) {
+    auto parsed = parse_rules({{"test.toml", text}}, uid_of);
+    for (const Diagnostic &d : parsed.diagnostics)
+        ADD_FAILURE() << d.text();
+    return parsed.rules;
+}
+
+TEST(ParseRules, Defaults) {
+    const auto rules = rules_of("\n[[rule]]\nname = \"r\"\non = \"signal\"\n");
+    ASSERT_EQ(rules.size(), 1u);
+    const Rule &rule = rules[0];
+    EXPECT_EQ(rule.kind, "signal");
+    EXPECT_TRUE(rule.enabled);
+    EXPECT_TRUE(rule.match.everything());
+    EXPECT_EQ(rule.limit.cooldown, Nanoseconds(0));
+    EXPECT_EQ(rule.limit.per_hour, std::nullopt);
+    EXPECT_EQ(rule.limit.by, LimitBy::Exe);
+    EXPECT_EQ(rule.context.stack_bytes, 32u * 1024);
+    EXPECT_FALSE(rule.context.environ);
+    EXPECT_EQ(rule.at.file, "test.toml");
+    EXPECT_EQ(rule.at.line, 2);
+    EXPECT_EQ(rule.at.column, 1);
+    const auto &condition = std::get<SignalCondition>(rule.condition);
+    EXPECT_TRUE(condition.fatal);
+    EXPECT_TRUE(condition.sender.everything());
+    std::bitset<65> expected;
+    for (int number : {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT, SIGSYS, SIGTRAP})
+        expected.set(static_cast<std::size_t>(number));
+    EXPECT_EQ(condition.signals, expected);
+}
+
+TEST(ParseRules, EveryKey) {
+    const auto rules = rules_of(read(TEST_DATA "/rules/good-everything.toml"));
+    ASSERT_EQ(rules.size(), 2u);
+    const Rule &rule = rules[0];
+    EXPECT_EQ(rule.name, "worker-abort");
+    EXPECT_FALSE(rule.enabled);
+    EXPECT_THAT(rule.match.unit, ElementsAre("worker@*.service", "batch.slice"));
+    EXPECT_THAT(rule.match.exe, ElementsAre("/usr/bin/*"));
+    EXPECT_THAT(rule.match.comm, ElementsAre("python3", "exactly-15-char"));
+    EXPECT_THAT(rule.match.cgroup, ElementsAre("/system.slice/*"));
+    EXPECT_THAT(rule.match.uid, ElementsAre(65534, 1000));
+    EXPECT_EQ(rule.limit.cooldown, seconds(90));
+    EXPECT_EQ(rule.limit.per_hour, 20u);
+    EXPECT_EQ(rule.limit.by, LimitBy::Process);
+    EXPECT_EQ(rule.context.stack_bytes, 256u * 1024);
+    EXPECT_FALSE(rule.context.files);
+    EXPECT_FALSE(rule.context.memory);
+    EXPECT_FALSE(rule.context.host);
+    EXPECT_TRUE(rule.context.environ);
+    const auto &condition = std::get<SignalCondition>(rule.condition);
+    std::bitset<65> expected;
+    for (int number : {SIGABRT, SIGSEGV, SIGFPE, SIGRTMIN + 3, SIGRTMAX, SIGKILL})
+        expected.set(static_cast<std::size_t>(number));
+    EXPECT_EQ(condition.signals, expected);
+    EXPECT_THAT(condition.sender.comm, ElementsAre("kill*"));
+    EXPECT_THAT(condition.sender.uid, ElementsAre(0, 0));
+    EXPECT_EQ(condition.sender.self, false);
+
+    EXPECT_FALSE(std::get<SignalCondition>(rules[1].condition).fatal);
+    EXPECT_EQ(rules[1].context.stack_bytes, 0u);
+    EXPECT_EQ(rules[1].limit.cooldown, hours(24));
+}
+
+TEST(ParseRules, TextStatesEveryEffectiveValue) {
+    const auto rules = rules_of(read(TEST_DATA "/rules/good-everything.toml"));
+    ASSERT_EQ(rules.size(), 2u);
+    EXPECT_EQ(rules[0].text,
+              R"([[rule]]
+name = "worker-abort"
+on = "signal"
+enabled = false
+signals = ["SIGABRT", "SIGFPE", "SIGKILL", "SIGSEGV", "SIGRTMIN+3", "SIGRTMIN+30"]
+fatal = true
+sender = { comm = ["kill*"], uid = [0, 0], self = false }
+match = { unit = ["worker@*.service", "batch.slice"], exe = ["/usr/bin/*"], comm = ["python3", "exactly-15-char"], cgroup = ["/system.slice/*"], uid = [65534, 1000] }
+limit = { cooldown = "90s", per_hour = 20, by = "process" }
+context = { stack = "256KiB", files = false, memory = false, host = false, environ = true }
+)");
+    EXPECT_EQ(rules[1].text,
+              R"([[rule]]
+name = "second"
+on = "signal"
+enabled = true
+signals = ["SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS", "SIGFPE", "SIGSEGV", "SIGSYS"]
+fatal = false
+limit = { cooldown = "1d", by = "exe" }
+context = { stack = "0B", files = true, memory = true, host = true, environ = false }
+)");
+}
+
+TEST(ParseRules, TextParsesToTheSameRule) {
+    for (const Rule &rule : rules_of(read(TEST_DATA "/rules/good-everything.toml"))) {
+        const auto again = rules_of(rule.text);
+        ASSERT_EQ(again.size(), 1u);
+        EXPECT_EQ(again[0].text, rule.text);
+    }
+}
+
+TEST(ParseRules, TextKeepsAwkwardPatterns) {
+    const auto rules = rules_of(
+        "[[rule]]\nname = \"r\"\non = \"signal\"\nmatch.comm = [\"a\\\"b\\\\\\\\c\", \"\\u001b\\n\\u007f\", 'é']\n");
+    ASSERT_EQ(rules.size(), 1u);
+    EXPECT_THAT(rules[0].match.comm, ElementsAre("a\"b\\\\c", "\x1b\n\x7f", "é"));
+    const auto again = rules_of(rules[0].text);
+    ASSERT_EQ(again.size(), 1u);
+    EXPECT_EQ(again[0].match.comm, rules[0].match.comm);
+}
+
+TEST(ParseConfig, EveryKey) {
+    const auto parsed = parse_config({"c.toml", read(TEST_DATA "/rules/config-good.toml")});
+    EXPECT_THAT(parsed.diagnostics, IsEmpty());
+    const Config &c = parsed.config;
+    EXPECT_EQ(c.record.threads, 1024u);
+    EXPECT_EQ(c.record.syscalls, 256u);
+    EXPECT_EQ(c.record.processes, 100u);
+    EXPECT_EQ(c.record.ring_buffer, 8u << 20);
+    EXPECT_EQ(c.record.memory_limit, 1u << 30);
+    EXPECT_TRUE(c.record.all_paths);
+    EXPECT_EQ(c.capture.deadline, milliseconds(500));
+    EXPECT_EQ(c.capture.core_wait, seconds(0));
+    EXPECT_EQ(c.budget.bundles, 5u);
+    EXPECT_EQ(c.budget.bytes, 10ull << 30);
+    EXPECT_EQ(c.budget.keep_free, 0u);
+    EXPECT_THAT(c.privacy.redact, ElementsAre("password=\\S+", "token"));
+    EXPECT_THAT(c.safety.never, ElementsAre("sshd", "*.mount"));
+    EXPECT_EQ(c.log_level, "debug");
+}
+
+TEST(ParseConfig, WrongValuesLeaveTheDefaults) {
+    const auto parsed = parse_config({"c.toml", "[record]\nthreads = 0\nsyscalls = 100\nprocesses = 100\n"});
+    EXPECT_FALSE(parsed.ok());
+    EXPECT_EQ(parsed.config.record.threads, Config{}.record.threads);
+    EXPECT_EQ(parsed.config.record.syscalls, Config{}.record.syscalls);
+    EXPECT_EQ(parsed.config.record.processes, 100u);
+}
+
+// The shipped files, as they are and with every setting in comments turned on.
+
+const std::string systemd = TEST_DATA "/../../systemd/";
+
+// Lines "#key = …" and "#match = …" are settings; "# Text" is not.
+std::string with_comments_on(const std::string &text) {
+    std::string out;
+    for (std::size_t begin = 0; begin < text.size();) {
+        const std::size_t end = std::min(text.find('\n', begin), text.size() - 1) + 1;
+        std::string line = text.substr(begin, end - begin);
+        if (line.size() > 1 && line[0] == '#' && line[1] >= 'a' && line[1] <= 'z')
+            line.erase(0, 1);
+        out += line;
+        begin = end;
+    }
+    return out;
+}
+
+TEST(Shipped, CrashRule) {
+    const std::string text = read(systemd + "rules.d/crash.toml");
+    const auto rules = rules_of(text);
+    ASSERT_EQ(rules.size(), 1u);
+    EXPECT_EQ(rules[0].name, "crash");
+    EXPECT_TRUE(rules[0].match.everything());
+    EXPECT_EQ(rules[0].limit.by, LimitBy::Exe);
+    EXPECT_EQ(rules[0].limit.cooldown, Nanoseconds(0));
+    EXPECT_GE(rules[0].limit.per_hour.value_or(1000), 20u);
+    EXPECT_EQ(rules_of(with_comments_on(text)).size(), 1u);
+}
+
+TEST(Shipped, ConfigurationStatesTheDefaults) {
+    const std::string text = read(systemd + "incidentd.toml");
+    const auto plain = parse_config({"incidentd.toml", text});
+    EXPECT_THAT(plain.diagnostics, IsEmpty());
+    const auto on = parse_config({"incidentd.toml", with_comments_on(text)});
+    for (const Diagnostic &d : on.diagnostics)
+        ADD_FAILURE() << d.text();
+    const Config &a = on.config, defaults{};
+    EXPECT_EQ(a.record.threads, defaults.record.threads);
+    EXPECT_EQ(a.record.syscalls, defaults.record.syscalls);
+    EXPECT_EQ(a.record.processes, defaults.record.processes);
+    EXPECT_EQ(a.record.ring_buffer, defaults.record.ring_buffer);
+    EXPECT_EQ(a.record.memory_limit, defaults.record.memory_limit);
+    EXPECT_EQ(a.record.all_paths, defaults.record.all_paths);
+    EXPECT_EQ(a.capture.deadline, defaults.capture.deadline);
+    EXPECT_EQ(a.capture.core_wait, defaults.capture.core_wait);
+    EXPECT_EQ(a.budget.bundles, defaults.budget.bundles);
+    EXPECT_EQ(a.budget.bytes, defaults.budget.bytes);
+    EXPECT_EQ(a.budget.keep_free, defaults.budget.keep_free);
+    EXPECT_EQ(a.safety.allow_dump, defaults.safety.allow_dump);
+    EXPECT_EQ(a.log_level, defaults.log_level);
+    EXPECT_EQ(a.privacy.redact.size(), 2u) << "the examples are on";
+}
+
+} // namespace
+} // namespace incident::rules

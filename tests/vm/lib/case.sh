@@ -1,0 +1,81 @@
+# shellcheck shell=bash
+# Inside the guest: sourced by every case as /host/lib.sh.  A check prints
+# "ok N - what" or "not ok N - what" and its reasons as "# " lines; the case ends
+# with the plan, "1..N".
+#
+# BUILD, SOURCE: the build and the source directory, read-only; INSTALL: what
+# make install puts on a machine; OUT: files left there come out (--out DIR).
+set -uo pipefail
+
+checks=0
+
+note() { printf '%s\n' "$*" | sed 's/^/# /'; }
+ok() { checks=$((checks + 1)); echo "ok $checks - $*"; }
+fail() { # fail WHAT [REASON...]
+    checks=$((checks + 1))
+    echo "not ok $checks - $1"
+    shift
+    [ $# = 0 ] || note "$@"
+}
+skip() { checks=$((checks + 1)); echo "ok $checks - $1 # SKIP ${2:-}"; }
+
+# check WHAT COMMAND...: holds if the command succeeds; its output is the reason if not
+check() {
+    local what=$1 output
+    shift
+    if output=$("$@" 2>&1); then ok "$what"; else fail "$what" "$* (status $?)" "$output"; fi
+}
+
+# same WHAT EXPECTED ACTUAL
+same() { if [ "$2" = "$3" ]; then ok "$1"; else fail "$1" "expected: $2" "found:    $3"; fi; }
+
+# has WHAT PATTERN TEXT: an extended regular expression somewhere in it
+has() { if grep -qE -- "$2" <<< "$3"; then ok "$1"; else fail "$1" "no match for: $2" "in: $3"; fi; }
+
+# within SECONDS COMMAND...: until it succeeds; emulation is slow, limits are generous
+within() {
+    local end=$((SECONDS + $1))
+    shift
+    until "$@" > /dev/null 2>&1; do
+        [ $SECONDS -lt $end ] || return 1
+        sleep 0.2
+    done
+}
+
+# need WHAT COMMAND...: the whole case is skipped where it fails
+need() {
+    local what=$1
+    shift
+    "$@" > /dev/null 2>&1 || { skip "$what" "not there"; exit 0; }
+}
+
+# install_incidentd: as make install does, or the case is skipped; a library that the
+# image lacks is named here and not by a service that does not start
+install_incidentd() {
+    local program
+    need "incidentd installed" test -n "$(find "$INSTALL" -name incidentd -type f -executable)"
+    cp -a "$INSTALL/." /
+    hash -r
+    for program in incidentd incidentctl; do
+        if ldd "$(command -v $program)" 2>&1 | grep -q 'not found'; then
+            fail "$program's libraries" "$(ldd "$(command -v $program)" | grep 'not found')"
+            exit 0
+        fi
+    done
+}
+
+# json EXPRESSION [FILE]: EXPRESSION over d, the document; strings bare, the rest as JSON
+json() {
+    python3 -c '
+import json, sys
+d = json.load(open(sys.argv[2]) if len(sys.argv) > 2 else sys.stdin)
+v = eval(sys.argv[1])
+print(v if isinstance(v, str) else json.dumps(v))' "$@"
+}
+
+finish() {
+    local status=$?
+    [ $status = 0 ] || note "the case ended with status $status"
+    echo "1..$checks"
+}
+trap finish EXIT
