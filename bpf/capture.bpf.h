@@ -18,19 +18,6 @@ struct capture {
 #define USER_LOW 4096ULL
 #define USER_HIGH 0x00007ffffffff000ULL /* TASK_SIZE_MAX with 4-level paging */
 
-/* What the VMA look-ups of one capture fill; per CPU, for a callback may only be
- * handed stack or map memory. */
-struct mapping_list {
-    __u32 count, errors;
-    struct vma_record record[VMA_RECORDS];
-};
-struct {
-    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-    __uint(max_entries, 1);
-    __type(key, __u32);
-    __type(value, struct mapping_list);
-} mapping_scratch __weak SEC(".maps");
-
 struct mapping_found {
     struct vma_record record;
     __u32 found;
@@ -52,77 +39,42 @@ static long copy_vma(struct task_struct *task, struct vm_area_struct *vma, struc
     return 0;
 }
 
-/* Adds the mapping an address lies in; its end, or 0 if there is none (or no room). */
-static __noinline __u64 add_vma(struct task_struct *task, __u64 address, __u64 *start)
+/* The mapping the crash happened in.  One look-up is all there is: signal_deliver runs
+ * with interrupts off (sighand->siglock), where bpf_find_vma must leave the unlocking
+ * to an irq_work, and until that has run every further look-up is refused
+ * (kernel/bpf/mmap_unlock_work.h).  So: of the instruction pointer, or, after a jump to
+ * nowhere, of the return address on top of the stack. */
+static __always_inline __u64 find_crash_mapping(struct task_struct *task, struct death_event *event,
+                                                struct pt_regs *regs)
 {
-    __u32 zero = 0;
-    struct mapping_list *list = bpf_map_lookup_elem(&mapping_scratch, &zero);
-    *start = 0;
-    if (!list || address < USER_LOW || address >= USER_HIGH)
-        return 0;
-    for (int i = 0; i < VMA_RECORDS; i++) {
-        if (i >= list->count)
-            break;
-        if (address >= list->record[i].start && address < list->record[i].end) {
-            *start = list->record[i].start;
-            return list->record[i].end;
-        }
-    }
     struct mapping_found found = {};
+    __u64 address = regs->ip;
+    if (address < USER_LOW || address >= USER_HIGH)
+        bpf_probe_read_user(&address, sizeof(address), (void *)regs->sp);
+    event->vmas = 0;
+    event->vma_errors = 0;
     long error = bpf_find_vma(task, address, copy_vma, &found, 0);
     if (!found.found) {
         if (error != -2 /* ENOENT: nothing is mapped there */) {
-            list->errors += 1;
+            event->vma_errors = 1;
             count_loss(LOSS_VMA);
         }
         return 0;
     }
-    __u32 count = list->count;
-    if (count >= VMA_RECORDS)
-        return 0;
-    list->record[count] = found.record;
-    list->count = count + 1;
-    *start = found.record.start;
-    return found.record.end;
+    event->vma[0] = found.record;
+    event->vmas = 1;
+    /* where file offset 0 lies, as segments of a module keep their distances */
+    return found.record.inode ? found.record.start - found.record.page_offset * STACK_PAGE : 0;
 }
 
-/* The segments of a module lie side by side: from an address within it both ways. */
-static __always_inline __u64 add_module(struct task_struct *task, __u64 address)
+/* AT_PHDR (3) of the auxiliary vector: the program headers follow the ELF header on the
+ * executable's first page. */
+static __always_inline __u64 exe_head(struct death_event *event)
 {
-    __u64 start, first, end = add_vma(task, address, &start);
-    if (!end)
-        return 0;
-    first = start;
-    for (int i = 0; i < 4; i++) {
-        __u64 ignored;
-        end = add_vma(task, end, &ignored);
-        if (!end)
-            break;
-    }
-    for (int i = 0; i < 4; i++) {
-        __u64 below;
-        if (first <= USER_LOW || !add_vma(task, first - 1, &below))
-            break;
-        first = below;
-    }
-    return first;
-}
-
-/* Start of the mapping with file offset 0 of the same file as the one that holds address. */
-static __noinline __u64 module_head(__u64 address)
-{
-    __u32 zero = 0;
-    __u64 inode = 0, head = 0;
-    struct mapping_list *list = bpf_map_lookup_elem(&mapping_scratch, &zero);
-    if (!list)
-        return 0;
-    for (int i = 0; i < VMA_RECORDS; i++)
-        if (i < list->count && address >= list->record[i].start && address < list->record[i].end)
-            inode = list->record[i].inode;
-    for (int i = 0; i < VMA_RECORDS; i++)
-        if (i < list->count && inode && list->record[i].inode == inode && list->record[i].page_offset == 0)
-            head = list->record[i].start;
-    return head;
+    for (int i = 0; i < 46; i += 2)
+        if (event->auxv[i] == 3)
+            return event->auxv[i + 1] & ~(STACK_PAGE - 1ULL);
+    return 0;
 }
 
 static __always_inline void copy_elf_head(struct elf_head *head, __u64 address)
@@ -231,28 +183,10 @@ static __noinline int capture_process(struct task_struct *task, struct capture *
     event->cgroup_id = cgroup_id_of(task);
     event->cgroup_parts = cgroup_names(task, event->cgroup, &event->cgroup_cut);
 
-    __u32 zero = 0;
-    event->vmas = 0;
-    event->vma_errors = 0;
-    event->elf[0].length = 0;
-    event->elf[1].length = 0;
-    struct mapping_list *list = bpf_map_lookup_elem(&mapping_scratch, &zero);
-    if (list) {
-        struct pt_regs regs;
-        bpf_probe_read_kernel(&regs, sizeof(regs), user_regs(task));
-        list->count = 0;
-        list->errors = 0;
-        add_module(task, regs.ip);
-        add_module(task, event->start_code);
-        __u64 ignored, pointers[8] = {regs.sp, regs.bp, regs.ax, regs.bx, regs.di, regs.si, regs.dx, regs.cx};
-        for (int i = 0; i < 8; i++)
-            add_vma(task, pointers[i], &ignored);
-        copy_elf_head(&event->elf[0], module_head(regs.ip));
-        copy_elf_head(&event->elf[1], module_head(event->start_code));
-        event->vmas = list->count;
-        event->vma_errors = list->errors;
-        bpf_probe_read_kernel(event->vma, sizeof(event->vma), list->record);
-    }
+    struct pt_regs regs;
+    bpf_probe_read_kernel(&regs, sizeof(regs), user_regs(task));
+    copy_elf_head(&event->elf[0], find_crash_mapping(task, event, &regs));
+    copy_elf_head(&event->elf[1], exe_head(event));
     bpf_ringbuf_submit(event, BPF_RB_FORCE_WAKEUP);
     return 1;
 }

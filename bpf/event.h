@@ -43,7 +43,7 @@ namespace incident::bpf {
 #define KERNEL_FRAMES 32
 #define REGISTER_WINDOWS 17 /* the 16 general registers, and the instruction pointer */
 #define WINDOW_LEN 256      /* bytes around a pointer: 128 before, 128 from it on */
-#define VMA_RECORDS 24
+#define VMA_RECORDS 4
 #define VMA_NAME_LEN 64
 #define ELF_HEAD_LEN 1024
 #define ELF_HEADS 2
@@ -310,7 +310,7 @@ struct death_event {
     __u32 cgroup_parts, cgroup_cut;
     char cgroup[CGROUP_PARTS][CGROUP_PART_LEN]; /* [0] is the innermost */
     __u32 vmas;
-    __u32 vma_errors;             /* bpf_find_vma failed (lock contended) */
+    __u32 vma_errors;             /* bpf_find_vma failed: the lock was taken */
     struct vma_record vma[VMA_RECORDS];
     struct elf_head elf[ELF_HEADS]; /* of the module ip lies in; of the executable */
     __u64 auxv[48];               /* mm->saved_auxv */

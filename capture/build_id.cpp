@@ -32,7 +32,9 @@ std::string hex(const std::uint8_t *bytes, std::size_t length) {
     return text;
 }
 
-std::uint64_t padded(std::uint64_t length, std::uint64_t align) { return (length + align - 1) & ~(align - 1); }
+std::uint64_t padded(std::uint64_t length, std::uint64_t align) {
+    return (length + align - 1) & ~(align - 1);
+}
 
 // Notes are the same in both classes; those of a segment aligned to 8 are padded to 8 (gABI).
 std::string build_id_in_notes(const std::vector<std::uint8_t> &notes, std::uint64_t align) {

@@ -17,9 +17,15 @@ constexpr std::string_view TIME_SHAPE = "00000000T000000.000Z"; // 0 stands for 
 constexpr std::size_t RULE_MAX = 100, COMM_MAX = 64, SHORT_ID_MAX = 32;
 constexpr std::size_t PATH_COMPONENTS = 3, COMPONENT_MAX = 128;
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_alnum(char c) { return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-bool is_name_char(char c) { return is_alnum(c) || c == '.' || c == '_' || c == '-'; }
+bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+bool is_alnum(char c) {
+    return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+bool is_name_char(char c) {
+    return is_alnum(c) || c == '.' || c == '_' || c == '-';
+}
 
 std::string reduced(std::string_view text, std::size_t max, bool dashes) {
     std::string out(text.substr(0, max));

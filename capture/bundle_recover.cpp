@@ -45,9 +45,8 @@ public:
         if (!why->empty())
             return drop(left, "amendment interrupted before it was whole, or old version left over");
         if (!exists(name))
-            return exists(std::string(REPLACED_PREFIX) + name)
-                       ? rename(left, name, "finished the amendment of " + name)
-                       : drop(left, "its bundle was removed");
+            return exists(std::string(REPLACED_PREFIX) + name) ? rename(left, name, "finished the amendment of " + name)
+                                                               : drop(left, "its bundle was removed");
         if (!newer(left, name))
             return drop(left, "old version left over from an amendment");
         auto old = replace_directory(dir_, left, name);
@@ -124,11 +123,11 @@ Result<std::vector<std::string>> IncidentsDir::recover() {
             if (!entry.name.starts_with(prefix))
                 continue;
             const std::string name = entry.name.substr(prefix.size());
-            const Status done = !parse_bundle_name(name)      ? recovery.drop(entry.name, "not a bundle")
-                                : prefix == AMEND_PREFIX      ? recovery.amended(name, entry.name)
-                                : prefix == REPLACED_PREFIX   ? recovery.replaced(name, entry.name)
-                                : prefix == PARTIAL_PREFIX    ? recovery.partial(name, entry.name)
-                                                              : recovery.drop(entry.name, "removal interrupted");
+            const Status done = !parse_bundle_name(name)    ? recovery.drop(entry.name, "not a bundle")
+                                : prefix == AMEND_PREFIX    ? recovery.amended(name, entry.name)
+                                : prefix == REPLACED_PREFIX ? recovery.replaced(name, entry.name)
+                                : prefix == PARTIAL_PREFIX  ? recovery.partial(name, entry.name)
+                                                            : recovery.drop(entry.name, "removal interrupted");
             // One that cannot be dealt with does not keep the others from it.
             if (!done)
                 recovery.said.push_back("left " + entry.name + ": " + done.error().what);

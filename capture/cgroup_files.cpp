@@ -16,13 +16,13 @@ namespace {
 
 using Files = std::vector<std::pair<std::string, std::string>>;
 
-constexpr std::array V2_FILES{"memory.max",    "memory.high",         "memory.current", "memory.peak",
-                              "memory.low",    "memory.swap.max",     "memory.swap.current",
-                              "memory.events", "memory.events.local", "memory.stat",    "memory.pressure",
-                              "pids.max",      "pids.current",        "pids.events",    "cgroup.events"};
-constexpr std::array V1_MEMORY{"memory.limit_in_bytes",       "memory.usage_in_bytes", "memory.max_usage_in_bytes",
-                               "memory.failcnt",              "memory.oom_control",    "memory.stat",
-                               "memory.memsw.limit_in_bytes", "memory.memsw.usage_in_bytes"};
+constexpr std::array V2_FILES{"memory.max",          "memory.high",     "memory.current",      "memory.peak",
+                              "memory.low",          "memory.swap.max", "memory.swap.current", "memory.events",
+                              "memory.events.local", "memory.stat",     "memory.pressure",     "pids.max",
+                              "pids.current",        "pids.events",     "cgroup.events"};
+constexpr std::array V1_MEMORY{
+    "memory.limit_in_bytes", "memory.usage_in_bytes", "memory.max_usage_in_bytes",   "memory.failcnt",
+    "memory.oom_control",    "memory.stat",           "memory.memsw.limit_in_bytes", "memory.memsw.usage_in_bytes"};
 constexpr std::array V1_PIDS{"pids.max", "pids.current", "pids.events"};
 
 struct Group {
@@ -112,7 +112,7 @@ std::string collect_cgroup_files(const OsRoots &os, std::string_view proc_cgroup
             continue;
         }
         const std::pair<const char *, std::span<const char *const>> wanted[] = {{"memory", V1_MEMORY},
-                                                                               {"pids", V1_PIDS}};
+                                                                                {"pids", V1_PIDS}};
         for (const auto &[controller, names] : wanted) {
             if (!has_controller(group->controllers, controller))
                 continue;

@@ -15,14 +15,18 @@ namespace {
 constexpr std::size_t UNIT_NAME_MAX = 256; // its NUL included
 constexpr std::size_t CONTAINER_ID = 64;   // hex digits
 
-std::string_view component(std::string_view path) { return path.substr(0, path.find('/')); }
+std::string_view component(std::string_view path) {
+    return path.substr(0, path.find('/'));
+}
 
 std::string_view skip_slashes(std::string_view path) {
     return path.substr(std::min(path.find_first_not_of('/'), path.size()));
 }
 
 // cg_unescape(): names that would collide with the kernel's files stand behind a '_'.
-std::string_view unescaped(std::string_view name) { return name.starts_with('_') ? name.substr(1) : name; }
+std::string_view unescaped(std::string_view name) {
+    return name.starts_with('_') ? name.substr(1) : name;
+}
 
 bool valid_unit(std::string_view name, bool instances) {
     static constexpr std::array types{".service", ".socket", ".target", ".device", ".mount", ".automount",

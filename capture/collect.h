@@ -24,7 +24,7 @@ struct OsRoots {
 };
 
 struct CollectorResult {
-    std::string name;  // "maps"
+    std::string name; // "maps"
     bool ok = false;
     std::string error; // why not, or what was cut
     std::uint64_t us = 0;
@@ -40,9 +40,9 @@ struct Collected {
 };
 
 struct CollectLimits {
-    std::chrono::milliseconds deadline{250};   // of all process collectors together; host's have their own
-    std::uint64_t file_cap = 4u << 20;         // bytes a file; cut beyond, said so in error
-    std::uint32_t fds = 65536;                 // descriptors listed at most
+    std::chrono::milliseconds deadline{250}; // of all process collectors together; host's have their own
+    std::uint64_t file_cap = 4u << 20;       // bytes a file; cut beyond, said so in error
+    std::uint32_t fds = 65536;               // descriptors listed at most
     std::uint32_t threads = 65536;
     bool environ = false;
 };

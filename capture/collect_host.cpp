@@ -51,10 +51,9 @@ void collect_host(const OsRoots &os, std::chrono::seconds log, const CollectLimi
                              "buddyinfo", "uptime", "version"})
         collectors.push_back(file(os, path, limits));
     const auto span = static_cast<std::uint64_t>(std::max<std::int64_t>(0, log.count())) * 1'000'000;
-    collectors.push_back({"kernel_log", [device = os.dev_kmsg, since = kernel_log_since(monotonic_us(), span),
-                                         cap = limits.file_cap](const Deadline &deadline) {
-                              return collect_kernel_log(device, since, cap, deadline);
-                          }});
+    collectors.push_back(
+        {"kernel_log", [device = os.dev_kmsg, since = kernel_log_since(monotonic_us(), span), cap = limits.file_cap](
+                           const Deadline &deadline) { return collect_kernel_log(device, since, cap, deadline); }});
     run_collectors(std::move(collectors), {}, limits.deadline, into);
 }
 

@@ -22,14 +22,16 @@ struct Target {
 };
 using Shared = std::shared_ptr<Target>;
 
-Outcome failed(const Error &error) { return {false, error.what, {}}; }
+Outcome failed(const Error &error) {
+    return {false, error.what, {}};
+}
 
 std::string cut_at(const ProcText &text, std::uint64_t cap) {
     if (!text.cut)
         return "";
-    return text.bytes.size() >= cap ? "cut at " + std::to_string(cap) + " bytes"
-                                    : "cut after " + std::to_string(text.bytes.size()) +
-                                          " bytes: the process ended or the deadline passed";
+    return text.bytes.size() >= cap
+               ? "cut at " + std::to_string(cap) + " bytes"
+               : "cut after " + std::to_string(text.bytes.size()) + " bytes: the process ended or the deadline passed";
 }
 
 // A file as the kernel prints it.  needs_memory: empty means that the address space

@@ -107,8 +107,8 @@ void run_collectors(std::vector<Collector> collectors, Checks checks, std::chron
     auto session = std::make_shared<Session>();
     const Deadline deadline(span);
     const Ran ran = run_bounded([session, collectors = std::move(collectors), checks = std::move(checks),
-                                   deadline] { collect(*session, collectors, checks, deadline); },
-                                  deadline.at() + GRACE);
+                                 deadline] { collect(*session, collectors, checks, deadline); },
+                                deadline.at() + GRACE);
 
     const std::lock_guard lock(session->mutex);
     session->closed = true;
@@ -122,9 +122,9 @@ void run_collectors(std::vector<Collector> collectors, Checks checks, std::chron
     if (session->begun > 0 && session->got.results.size() < session->begun)
         add_result(into, names[session->begun - 1], false, "did not return within " + limit + ": stuck in the kernel",
                    us);
-    const std::string why = ran == Ran::Refused     ? "not begun: too many earlier collectors hang in the kernel"
-                            : session->begun > 0    ? "not begun: \"" + names[session->begun - 1] + "\" did not return"
-                                                    : "not begun within " + limit;
+    const std::string why = ran == Ran::Refused  ? "not begun: too many earlier collectors hang in the kernel"
+                            : session->begun > 0 ? "not begun: \"" + names[session->begun - 1] + "\" did not return"
+                                                 : "not begun within " + limit;
     for (std::size_t i = session->begun; i < names.size(); ++i)
         add_result(into, names[i], false, why, 0);
 }

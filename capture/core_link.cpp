@@ -148,15 +148,15 @@ struct CoreJournal::Impl {
 
     // Was there nothing to watch when it was opened (journald had never run)?
     bool blind() const {
-        return ::sd_journal_has_runtime_files(journal.get()) <= 0 &&
+        return directory.empty() && ::sd_journal_has_runtime_files(journal.get()) <= 0 &&
                ::sd_journal_has_persistent_files(journal.get()) <= 0;
     }
 
     Result<std::vector<CoreEntry>> entries(const DeathIdentity &death) {
         const auto failed = [](int r) { return fail(Error::system("search the journal", -r)); };
         ::sd_journal_flush_matches(journal.get());
-        for (const std::string &match : {std::string(MESSAGE_ID), "COREDUMP_PID=" + std::to_string(death.pid),
-                                         "_BOOT_ID=" + death.boot_id})
+        for (const std::string &match :
+             {std::string(MESSAGE_ID), "COREDUMP_PID=" + std::to_string(death.pid), "_BOOT_ID=" + death.boot_id})
             if (const int r = ::sd_journal_add_match(journal.get(), match.data(), match.size()); r < 0)
                 return failed(r);
         if (const int r = ::sd_journal_seek_tail(journal.get()); r < 0)
@@ -192,7 +192,9 @@ Result<CoreJournal> CoreJournal::open(const std::string &directory, const OsRoot
     return journal;
 }
 
-int CoreJournal::fd() const { return impl_->epoll.get(); }
+int CoreJournal::fd() const {
+    return impl_->epoll.get();
+}
 
 Status CoreJournal::process() {
     if (!impl_->journal)

@@ -15,13 +15,13 @@ struct DeathIdentity {
     std::string boot_id; // 32 hex digits
     std::uint32_t pid = 0;
     std::uint64_t start_boot_ns = 0;
-    std::string exe;     // may be ""
+    std::string exe; // may be ""
     std::string comm;
     int signal = 0;
     std::uint64_t death_realtime_ns = 0;
     std::uint64_t boottime_offset_ns = 0; // realtime - boottime, when captured
-    std::string auxv;         // raw bytes, from /proc/PID/auxv or mm->saved_auxv; "" unknown
-    std::uint32_t uid = ~0u;  // real uid as the initial user namespace sees it; ~0: unknown
+    std::string auxv;                     // raw bytes, from /proc/PID/auxv or mm->saved_auxv; "" unknown
+    std::uint32_t uid = ~0u;              // real uid as the initial user namespace sees it; ~0: unknown
 };
 
 enum class Join { Exact, Window, None };
@@ -53,10 +53,10 @@ enum class Join { Exact, Window, None };
 struct CoreLink {
     Join join = Join::None;
     std::string reason;
-    std::string file;           // COREDUMP_FILENAME as the entry says; "" if none was stored
+    std::string file; // COREDUMP_FILENAME as the entry says; "" if none was stored
     std::string journal_cursor;
     bool truncated = false;
-    bool pending = false;       // none, but a dump may still be under way: ask again
+    bool pending = false;         // none, but a dump may still be under way: ask again
     std::uint64_t file_bytes = 0; // 0: not there (any more)
 };
 
@@ -91,9 +91,9 @@ struct CorePrecheck {
     std::uint64_t rlimit_core = ~0ull;
     std::uint32_t dumpable = 1;
     std::uint32_t pid = 0, ns_pid = 0;
-    std::string core_pattern;     // contents of /proc/sys/kernel/core_pattern
-    std::string kernel_log;       // host/kernel_log
-    bool listener = true;         // /run/systemd/coredump accepts
+    std::string core_pattern; // contents of /proc/sys/kernel/core_pattern
+    std::string kernel_log;   // host/kernel_log
+    bool listener = true;     // /run/systemd/coredump accepts
 };
 std::string no_core_reason(const CorePrecheck &facts);
 // Does somebody listen on /run/systemd/coredump?  From /proc/net/unix: connecting would

@@ -47,7 +47,9 @@ bool is_forged(const CoreEntry &entry) {
     return *entry.writer_uid >= 1000 && entry.writer_uid != entry.uid;
 }
 
-std::string seconds(std::int64_t ns) { return std::to_string(ns / SECOND) + " s"; }
+std::string seconds(std::int64_t ns) {
+    return std::to_string(ns / SECOND) + " s";
+}
 
 // Of the dump's time after our death; negative: before it.
 std::int64_t delay(const CoreEntry &entry, const DeathIdentity &death) {
@@ -79,8 +81,7 @@ std::string contradiction(const CoreEntry &entry, const DeathIdentity &death, st
 }
 
 Judgement judge(const CoreEntry &entry, const DeathIdentity &death) {
-    const std::string_view auxv = stripped(death.auxv);
-    const bool same_image = !auxv.empty() && auxv == stripped(entry.auxv) && auxv_identifies(auxv);
+    const bool same_image = stripped(death.auxv) == stripped(entry.auxv) && auxv_identifies(death.auxv);
     const std::int64_t late = delay(entry, death);
     if (std::string why = contradiction(entry, death, late, same_image); !why.empty())
         return {Verdict::Other, std::move(why)};
@@ -115,7 +116,8 @@ bool auxv_identifies(std::string_view auxv) {
         if (pair[0] == AT_RANDOM)
             random = pair[1];
         if (pair[0] == AT_PAGESZ)
-            pages = pair[1] >= 4096 && pair[1] <= 65536; // else it is a 32-bit process's: half as wide, fewer random bits
+            pages =
+                pair[1] >= 4096 && pair[1] <= 65536; // else it is a 32-bit process's: half as wide, fewer random bits
     }
     if (!pages || random == 0)
         return false;
@@ -135,7 +137,8 @@ CoreMatch match_core(const DeathIdentity &death, std::span<const CoreEntry> entr
         Judgement judgement = judge(entry, death);
         fitting += judgement.verdict == Verdict::Fits;
         const std::int64_t distance = std::abs(delay(entry, death));
-        if (best.reason.empty() || judgement.verdict > verdict || (judgement.verdict == verdict && distance < nearest)) {
+        if (best.reason.empty() || judgement.verdict > verdict ||
+            (judgement.verdict == verdict && distance < nearest)) {
             verdict = judgement.verdict;
             nearest = distance;
             best.reason = std::move(judgement.text);

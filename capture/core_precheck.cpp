@@ -27,7 +27,7 @@ std::string_view trimmed(std::string_view text) {
 
 // SIG_KERNEL_COREDUMP_MASK, include/linux/signal.h.
 bool dumps_core(int signal) {
-    static constexpr std::array dumping{SIGQUIT, SIGILL,  SIGTRAP, SIGABRT, SIGFPE,
+    static constexpr std::array dumping{SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGFPE,
                                         SIGSEGV, SIGBUS, SIGSYS,  SIGXCPU, SIGXFSZ};
     for (const int each : dumping)
         if (each == signal)

@@ -141,7 +141,8 @@ Status remove_below(int parent, const std::string &name, int depth) {
         return fail(Error::system("remove " + name));
     if (depth == 0)
         return fail(Error{"remove " + name + ": nested too deeply", ELOOP});
-    const UniqueFd dir(retry([&] { return ::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC); }));
+    const UniqueFd dir(
+        retry([&] { return ::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC); }));
     if (!dir)
         return errno == ENOENT ? Status{} : fail(Error::system("remove " + name));
     auto entries = list_dir(dir.get());
@@ -157,6 +158,8 @@ Status remove_below(int parent, const std::string &name, int depth) {
 
 } // namespace
 
-Status remove_tree(int parent, const std::string &name) { return remove_below(parent, name, REMOVE_DEPTH); }
+Status remove_tree(int parent, const std::string &name) {
+    return remove_below(parent, name, REMOVE_DEPTH);
+}
 
 } // namespace incident::capture

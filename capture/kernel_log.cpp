@@ -38,8 +38,8 @@ void KernelLog::add(std::string_view record) {
     if (semicolon == std::string_view::npos || !take_number(head, ',', priority) || !take_number(head, ',', sequence) ||
         !take_number(head, ',', us) || us < since_us_)
         return;
-    lines_.push_back(fmt::format("[{}.{:06}] <{}> {}\n", us / 1'000'000, us % 1'000'000, priority,
-                                 line.substr(semicolon + 1)));
+    lines_.push_back(
+        fmt::format("[{}.{:06}] <{}> {}\n", us / 1'000'000, us % 1'000'000, priority, line.substr(semicolon + 1)));
     bytes_ += lines_.back().size();
     for (; bytes_ > cap_ && !lines_.empty(); cut_ = true) {
         bytes_ -= lines_.front().size();

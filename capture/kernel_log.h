@@ -29,8 +29,7 @@ private:
 
 // Reads all there is without waiting for more.  Returns the number of times the
 // kernel had overwritten records before they were read.
-Result<std::uint64_t> read_kernel_log(const std::string &device, KernelLog &into,
-                                      const std::function<bool()> &expired);
+Result<std::uint64_t> read_kernel_log(const std::string &device, KernelLog &into, const std::function<bool()> &expired);
 
 // Where records `span_us` before now_us begin.  They are stamped with the scheduler's
 // local clock, which NTP does not steer as it does CLOCK_MONOTONIC: the two drift apart

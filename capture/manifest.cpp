@@ -73,7 +73,9 @@ Result<std::vector<ManifestEntry>> parse_manifest(std::string_view text) {
     }
 }
 
-void Sha256::Free::operator()(evp_md_ctx_st *context) const { ::EVP_MD_CTX_free(context); }
+void Sha256::Free::operator()(evp_md_ctx_st *context) const {
+    ::EVP_MD_CTX_free(context);
+}
 
 // These fail only without memory or without a provider for SHA-256.  The sum is then
 // "", which no manifest line accepts: such a bundle cannot be committed.

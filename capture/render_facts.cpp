@@ -101,7 +101,7 @@ ProcessFacts facts_of(const RenderContext &context, const Redactor &redactor) {
     facts.exe = exe_of(context);
     facts.exe.text = redactor.text(facts.exe.text);
     facts.cgroup = cgroup_fact(context);
-    facts.unit = unit_of_cgroup(facts.cgroup.text);
+    facts.unit = redactor.text(unit_of_cgroup(facts.cgroup.text));
     facts.container = container_of_cgroup(facts.cgroup.text);
     facts.cgroup.text = redactor.text(facts.cgroup.text);
     facts.cmdline = cmdline_of(context);

@@ -52,7 +52,7 @@ public:
         json["mini_core"] = false; // made by the reader, out of memory.bin
         json["dump"] = {{"asked", false}, {"sent", false}, {"signal", nullptr}, {"by", "kernel"}, {"refused", nullptr}};
         json["quality"] = quality_json(context_);
-        json["signature"] = valid_utf8(incident_signature(process_));
+        json["signature"] = valid_utf8(redactor_.text(incident_signature(process_)));
         json["suppressed_before"] = input_.rule.suppressed_before;
         json["memory"] = memory();
         json["limits"] = limits();

@@ -65,7 +65,8 @@ void keep_wanted(const rules::Context &context, capture::ThreadSnapshot &thread)
 Assembler::Assembler(Recorder &recorder, rules::Engine &engine, capture::OsRoots os, std::string boot_id,
                      rules::Nanoseconds deadline, std::function<void(Assembly)> on_ready)
     : recorder_(recorder), engine_(engine), os_(std::move(os)), boot_id_(std::move(boot_id)),
-      deadline_ns_(static_cast<std::uint64_t>(deadline.count())), on_ready_(std::move(on_ready)) {}
+      deadline_ns_(static_cast<std::uint64_t>(deadline.count())), on_ready_(std::move(on_ready)),
+      quiet_losses_(recorder.loss_counts()) {}
 
 void Assembler::take(std::span<const std::uint8_t> bytes) {
     const auto header = event_of<bpf::event_header>(bytes);
@@ -259,6 +260,8 @@ bool Assembler::tend(std::uint64_t now_ns) {
     }
     for (const auto &key : over)
         forget(key);
+    if (!again)
+        quiet_losses_ = recorder_.loss_counts();
     return again;
 }
 
@@ -271,7 +274,7 @@ void Assembler::close(const Key &key, Assembly &assembly, bool overdue) {
     if (!assembly.rule)
         return;
     process.deadline_passed = overdue;
-    assembly.input.losses = recorder_.losses();
+    assembly.input.losses = describe_losses(recorder_.loss_counts(), quiet_losses_, true);
     assembly.input.probes = recorder_.probes();
     Assembly ready;
     ready.rule = std::move(assembly.rule);

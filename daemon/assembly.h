@@ -76,6 +76,7 @@ private:
     std::function<void(Assembly)> on_ready_;
     std::map<Key, Assembly> assemblies_;
     AssemblyCounters counters_;
+    LossCounts quiet_losses_; // when last nothing was open: what is lost from then on concerns what opens next
 };
 
 } // namespace incident::daemon

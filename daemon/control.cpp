@@ -18,15 +18,19 @@ constexpr timeval patience{1, 0};
 
 } // namespace
 
+Result<StateLock> StateLock::take(const std::string &state) {
+    StateLock lock;
+    lock.fd_ = UniqueFd(::open((state + "/lock").c_str(), O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!lock.fd_)
+        return fail(Error::system("opening " + state + "/lock"));
+    if (::flock(lock.fd_.get(), LOCK_EX | LOCK_NB))
+        return fail(fmt::format("another incidentd uses {} (its lock is held)", state));
+    return lock;
+}
+
 Result<Control> Control::listen(const std::string &state, std::function<std::string(const std::string &)> answer) {
     Control control;
     control.answer_ = std::move(answer);
-    control.lock_ = UniqueFd(::open((state + "/lock").c_str(), O_CREAT | O_RDWR | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (!control.lock_)
-        return fail(Error::system("opening " + state + "/lock"));
-    if (::flock(control.lock_.get(), LOCK_EX | LOCK_NB))
-        return fail(fmt::format("another incidentd uses {} (its lock is held)", state));
-
     // sun_path holds 107 bytes: go through the directory's descriptor.
     const UniqueFd directory(::open(state.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     if (!directory)

@@ -111,10 +111,10 @@ Status Daemon::open_state() {
     auto incidents = capture::IncidentsDir::open(options_.state, true);
     if (!incidents)
         return fail(incidents.error());
-    auto control = Control::listen(options_.state, [this](const std::string &request) { return answer(request); });
-    if (!control)
-        return fail(control.error());
-    control_.emplace(std::move(*control)); // holds the lock: from here on the state is ours
+    auto lock = StateLock::take(options_.state);
+    if (!lock)
+        return fail(lock.error());
+    lock_.emplace(std::move(*lock)); // from here on the state is ours
     auto recovered = incidents->recover();
     if (!recovered)
         return fail(recovered.error());
@@ -137,6 +137,11 @@ Status Daemon::wire() {
     assembler_.emplace(*recorder_, *engine_, capture::OsRoots{}, boot_id_, config_.capture.deadline,
                        [this](Assembly assembly) { on_ready(std::move(assembly)); });
     cores_.emplace(capture::OsRoots{});
+    // Last, so that whoever can connect knows that recording has begun.
+    auto control = Control::listen(options_.state, [this](const std::string &request) { return answer(request); });
+    if (!control)
+        return fail(control.error());
+    control_.emplace(std::move(*control));
     auto loop = EventLoop::create();
     if (!loop)
         return fail(loop.error());
@@ -246,7 +251,8 @@ void Daemon::on_cores() {
 
 // Once a second: deaths whose event was lost.  Two map look-ups when there are none.
 void Daemon::on_second() {
-    const auto lost = recorder_->loss(bpf::LOSS_DEATH_EVENT) + recorder_->loss(bpf::LOSS_GONE_EVENT);
+    const auto counts = recorder_->loss_counts();
+    const auto lost = counts[bpf::LOSS_DEATH_EVENT] + counts[bpf::LOSS_GONE_EVENT];
     if (lost != lost_deaths_) {
         assembler_->find_lost(clock_ns(CLOCK_MONOTONIC));
         tend_delay_ns_ = first_tend_ns;

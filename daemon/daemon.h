@@ -39,6 +39,7 @@ private:
     std::string answer(const std::string &request);
 
     Options options_;
+    std::optional<StateLock> lock_;
     rules::Config config_;
     std::vector<std::string> rule_errors_;
     std::optional<rules::Engine> engine_;

@@ -105,10 +105,15 @@ const char *loss_name(int place) {
     case bpf::LOSS_PATH_CUT: return "paths: longer than PATH_MAX";
     case bpf::LOSS_PATH_FAULT: return "paths: not readable";
     case bpf::LOSS_FREE_SLOT: return "slots: free list refused a slot";
-    case bpf::LOSS_VMA: return "mappings: lock contended";
+    case bpf::LOSS_VMA: return "mappings: the crash's own was not looked up";
     case bpf::LOSS_SCRATCH: return "scratch memory missing";
     default: return "unknown place";
     }
+}
+
+bool of_capture(int place) {
+    return place == bpf::LOSS_DEATH_EVENT || place == bpf::LOSS_THREAD_EVENT || place == bpf::LOSS_THREAD_STACK ||
+           place == bpf::LOSS_GONE_EVENT || place == bpf::LOSS_VMA;
 }
 
 const char *loss_reason(int place) {
@@ -120,12 +125,21 @@ const char *loss_reason(int place) {
     case bpf::LOSS_WATCH_EVENT: return "full: [record] ring_buffer is too small for what died at once";
     case bpf::LOSS_SLOT:
     case bpf::LOSS_PROCESS_ENTRY: return "more live threads or processes than configured";
+    case bpf::LOSS_VMA: return "the address space was locked by another thread";
     case bpf::LOSS_PATH_FAULT: return "the memory was unreadable at entry and at return";
     default: return "";
     }
 }
 
 } // namespace
+
+std::vector<capture::Loss> describe_losses(const LossCounts &now, const LossCounts &before, bool only_of_capture) {
+    std::vector<capture::Loss> losses;
+    for (int place = 0; place < bpf::LOSS_PLACES; ++place)
+        if (now[place] > before[place] && (!only_of_capture || of_capture(place)))
+            losses.push_back({loss_name(place), loss_reason(place), now[place] - before[place]});
+    return losses;
+}
 
 MemoryPlan plan_memory(const rules::Config::Record &record, std::uint32_t pid_max) {
     MemoryPlan plan;
@@ -398,23 +412,14 @@ void Recorder::forget_process(std::uint32_t tgid) {
     bpf_map_delete_elem(bpf_map__fd(impl_->skeleton->maps.processes), &tgid);
 }
 
-std::uint64_t Recorder::loss(bpf::loss_place place) const {
+LossCounts Recorder::loss_counts() const {
+    LossCounts counts{};
     std::vector<__u64> per_cpu(impl_->cpus);
-    const __u32 key = place;
-    if (bpf_map_lookup_elem(bpf_map__fd(impl_->skeleton->maps.losses), &key, per_cpu.data()))
-        return 0;
-    std::uint64_t sum = 0;
-    for (const auto count : per_cpu)
-        sum += count;
-    return sum;
-}
-
-std::vector<capture::Loss> Recorder::losses() const {
-    std::vector<capture::Loss> all;
-    for (int place = 0; place < bpf::LOSS_PLACES; ++place)
-        if (const auto count = loss(static_cast<bpf::loss_place>(place)))
-            all.push_back({loss_name(place), loss_reason(place), count});
-    return all;
+    for (__u32 place = 0; place < bpf::LOSS_PLACES; ++place)
+        if (bpf_map_lookup_elem(bpf_map__fd(impl_->skeleton->maps.losses), &place, per_cpu.data()) == 0)
+            for (const auto count : per_cpu)
+                counts[place] += count;
+    return counts;
 }
 
 std::vector<capture::ProbeState> Recorder::probes() const {

@@ -8,6 +8,7 @@
 #include "rules/config.h"
 #include "rules/engine.h"
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -32,6 +33,12 @@ struct RecorderUse {
     std::uint32_t syscalls_per_thread = 0;
     std::uint64_t memory_bytes = 0;
 };
+
+// One counter a place, since the programs were loaded.
+using LossCounts = std::array<std::uint64_t, bpf::LOSS_PLACES>;
+// What was lost between two readings, in words; only of_capture: only what losing an
+// event about a dying process counts, not what each process's own account holds.
+std::vector<capture::Loss> describe_losses(const LossCounts &now, const LossCounts &before, bool only_of_capture);
 
 class Recorder {
 public:
@@ -59,8 +66,7 @@ public:
     std::vector<std::uint32_t> processes() const; // tgids with an entry
     void forget_process(std::uint32_t tgid);
 
-    std::uint64_t loss(bpf::loss_place place) const;
-    std::vector<capture::Loss> losses() const;
+    LossCounts loss_counts() const;
     std::vector<capture::ProbeState> probes() const;
     RecorderUse use() const;
 

@@ -78,7 +78,7 @@ std::string status_json(const StatusInput &input) {
     for (const auto &probe : input.recorder.probes())
         status["probes"].push_back(
             {{"name", probe.name}, {"state", probe.state}, {"reason", probe.reason}, {"missed", probe.missed}});
-    for (const auto &loss : input.recorder.losses())
+    for (const auto &loss : describe_losses(input.recorder.loss_counts(), {}, false))
         status["losses"].push_back({{"where", loss.where}, {"reason", loss.reason}, {"count", loss.count}});
     return status.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }

@@ -1,5 +1,6 @@
 #include "postmortem/incident.h"
 
+#include "capture/syscalls.h"
 #include "postmortem/times.h"
 
 #include <fmt/format.h>
@@ -9,6 +10,8 @@
 namespace incident::postmortem {
 
 namespace {
+
+constexpr std::uint64_t signal_max = 64;
 
 std::uint32_t id_number(JsonView view) {
     const std::uint64_t number = view.count();
@@ -66,10 +69,15 @@ std::string Incident::exe() const {
 }
 
 int Incident::signal() const {
-    const JsonView asked = view()["dump"]["sent"].flag() ? view()["dump"]["signal"] : JsonView();
-    const std::uint64_t number =
-        asked.present() && asked.natural() ? asked.count() : view()["signal"]["number"].count();
-    return number <= 64 ? static_cast<int>(number) : 0;
+    if (const JsonView dump = view()["dump"]; dump["sent"].flag()) {
+        const std::uint64_t number = dump["signal"].is_text() ? 0 : dump["signal"].count();
+        return number && number <= signal_max ? static_cast<int>(number)
+                                              : capture::signal_number(dump["signal"].text());
+    }
+    if (!view()["signal"]["fatal"].flag(true)) // only seen, the process went on
+        return 0;
+    const std::uint64_t number = view()["signal"]["number"].count();
+    return number <= signal_max ? static_cast<int>(number) : 0;
 }
 
 std::optional<std::int64_t> Incident::trigger_ns() const {

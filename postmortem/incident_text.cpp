@@ -129,6 +129,7 @@ private:
                           quality["threads"].count(), quality["recorded"].count(), quality["overwritten"].count(),
                           quality["lost"].count()),
               complete ? Tone::Good : Tone::Warn);
+        quality["incomplete_because"].each([&](JsonView reason) { field("", shown(reason)); });
         std::size_t left = losses_shown;
         quality["losses"].each([&](JsonView loss) {
             if (left > 0 && left--)

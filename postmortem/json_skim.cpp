@@ -94,6 +94,8 @@ private:
             --missing_;
         if (text.starts_with('"') && text.find('\\') == std::string_view::npos)
             value = text.substr(1, text.size() - 2);
+        else if (text == "null")
+            value.clear();
         else if (const auto parsed = parse_json(text)) // escapes: the parser's work
             value = JsonView(*parsed).shown();
         return true;

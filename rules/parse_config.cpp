@@ -1,8 +1,6 @@
-#include "rules/escape.h"
-#include "rules/glob.h"
 #include "rules/parse.h"
 #include "rules/redaction.h"
-#include "rules/rule_tables.h"
+#include "rules/table_reader.h"
 
 #include <bit>
 #include <fmt/format.h>

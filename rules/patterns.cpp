@@ -25,7 +25,7 @@ std::optional<Complaint> never_matches(const std::string &key, const std::string
         return Complaint{
             fmt::format("comm {} never matches: the kernel keeps {} bytes of it", quote(pattern), longest_comm),
             fmt::format("write \"{}\"", terminal_safe(prefix.substr(0, longest_comm)))};
-    if (key == "comm" && prefix.find('/') != std::string_view::npos && prefix.starts_with('/'))
+    if (key == "comm" && prefix.starts_with('/'))
         return Complaint{fmt::format("comm {} never matches: comm is a name, not a path", quote(pattern)),
                          fmt::format("write exe = \"{}\"", terminal_safe(pattern))};
     if (key == "exe" && !prefix.empty() && prefix[0] != '/')

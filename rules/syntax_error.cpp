@@ -194,8 +194,9 @@ private:
     SyntaxError defined_twice() const {
         const Location first = report_.location(key_at(error_.first));
         const Span again = key_at(error_.at);
-        std::string_view name = report_.source().line(again.line).substr(static_cast<std::size_t>(again.column) - 1);
-        name = name.substr(0, static_cast<std::size_t>(again.length));
+        const std::string_view line = report_.source().line(again.line);
+        const std::size_t begin = std::min<std::size_t>(static_cast<std::size_t>(again.column) - 1, line.size());
+        const std::string_view name = line.substr(begin, static_cast<std::size_t>(again.length));
         return {again, fmt::format("{} is defined twice", quote(name)),
                 fmt::format("first defined at {}:{}:{}", first.file, first.line, first.column)};
     }

@@ -52,9 +52,8 @@ private:
 
     Span component(std::string_view key) const {
         std::size_t i = static_cast<std::size_t>(value_.column) - 1;
-        while (i < line_.size() && (line_[i] == '[' || is_blank(line_[i]) || line_[i] == '.')) {
+        while (i < line_.size() && (line_[i] == '[' || is_blank(line_[i])))
             ++i;
-        }
         while (i < line_.size()) {
             std::size_t end = i;
             std::string_view name;
@@ -207,7 +206,7 @@ std::expected<Node, ParserError> parse_toml(const SourceText &source, int first_
     const int line_offset = first_line - 1;
     try {
         std::istringstream stream(text);
-        return Converter(source, first_line).root(toml::parse<toml::discard_comments, std::map>(stream, source.name()));
+        return Converter(source, first_line).root(toml::parse<toml::discard_comments, std::map>(stream, "source"));
     } catch (const toml::exception &e) {
         return std::unexpected(
             parser_error(e.what(), line_offset, static_cast<int>(e.location().line()) + line_offset));

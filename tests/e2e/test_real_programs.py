@@ -13,6 +13,9 @@ from lib.reference import Strace, build_id
 from lib.victims import finish, run, start
 from lib.wait import until
 
+# As in production, the core-dump handler keeps a dying process's /proc readable for a while.
+pytestmark = pytest.mark.usefixtures("coredump_host")
+
 PYTHON_CRASH = ("/usr/bin/python3", "-c", "import ctypes; ctypes.string_at(0)")
 COMPARED_CALLS = 100  # of the 128 that are kept
 
@@ -41,14 +44,14 @@ def test_python_reading_address_zero(recorder):
     assert died.status == -signal.SIGSEGV
     assert_names_its_program(incident, "/usr/bin/python3")
     assert incident.process["pid"] == died.pid
-    assert incident.process["cmdline"] == " ".join(PYTHON_CRASH) or incident.process["cmdline"] == list(PYTHON_CRASH)
+    assert incident.process["argv"] == list(PYTHON_CRASH)
     assert incident.record["kind"] == "signal"
     assert incident.signal["number"] == signal.SIGSEGV
     assert incident.signal["name"] == "SIGSEGV"
     assert incident.signal["code_name"] == "SEGV_MAPERR"
     assert int(incident.signal["address"], 16) == 0
     assert incident.tids == {died.pid}
-    assert incident.quality["complete"] is True
+    assert incident.quality["complete"] is True, incident.quality["incomplete_because"]
 
 
 @pytest.mark.parametrize("program", ["bash", "perl"])

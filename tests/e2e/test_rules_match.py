@@ -96,7 +96,7 @@ def test_watched_from_the_first_syscall(daemon):
     watcher = daemon(rules=rules(f'exe = ["{victim("die")}"]'))
     died = run(victim("die"), "null-read")
     incident = watcher.incident(died.pid)
-    assert incident.quality["complete"] is True
+    assert incident.accounting(died.pid)["since_birth"] is True
     assert "execve" in [call["name"] for call in incident.calls(died.pid)]
 
 

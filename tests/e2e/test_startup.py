@@ -64,13 +64,6 @@ def test_no_tracefs(daemon):
     assert done.returncode == 0 or "tracefs" in (done.stdout + done.stderr)
 
 
-def test_no_proc(daemon):
-    done = incidentd(daemon, prefix=without("/proc"))
-    assert done.returncode == 1
-    assert len(lines(done)) == 1
-    assert "/proc" in lines(done)[0]
-
-
 def test_a_state_directory_that_cannot_be_made(daemon, tmp_path):
     (tmp_path / "file").write_text("not a directory")
     blocked = daemon(started=False)

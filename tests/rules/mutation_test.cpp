@@ -105,7 +105,7 @@ void check_text(const std::vector<Diagnostic> &diagnostics, const std::string &i
 
 TEST(Mutation, RuleFilesNeverCrashTheParser) {
     const std::string good = read(TEST_DATA "/rules/good-everything.toml");
-    for (std::uint32_t seed = 0; seed < 1500; ++seed) {
+    for (std::uint32_t seed = 0; seed < 800; ++seed) {
         const std::string text = Mutator(seed).mutate(good);
         ParsedRules parsed;
         ASSERT_NO_THROW(parsed = parse_rules({{"m.toml", text}}, {})) << text;
@@ -123,7 +123,7 @@ TEST(Mutation, RuleFilesNeverCrashTheParser) {
 
 TEST(Mutation, ConfigurationsNeverCrashTheParser) {
     const std::string good = read(TEST_DATA "/rules/config-good.toml");
-    for (std::uint32_t seed = 0; seed < 1500; ++seed) {
+    for (std::uint32_t seed = 0; seed < 800; ++seed) {
         const std::string text = Mutator(seed).mutate(good);
         ParsedConfig parsed;
         ASSERT_NO_THROW(parsed = parse_config({"m.toml", text})) << text;

@@ -1,0 +1,166 @@
+#include "render_fixture.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace incident::capture {
+namespace {
+
+using testing::call;
+using testing::Made;
+using testing::second;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(RenderIncident, KeysOtherProgramsRestOn) {
+    Made made;
+    made.core = {Join::Exact, "", "/var/lib/systemd/coredump/core.app.zst", "s=1;i=2", false, false, 10};
+    const auto json = made.incident();
+    EXPECT_EQ(json["schema"], 1);
+    EXPECT_EQ(json["id"], made.context().id);
+    EXPECT_EQ(json["rule"], "crash");
+    EXPECT_EQ(json["kind"], "signal");
+    EXPECT_EQ(json["time"], "2026-11-21T14:06:50.000000000Z");
+    EXPECT_EQ(json["boot_id"], "0123456789abcdef0123456789abcdef");
+    EXPECT_EQ(json["summary"], "app[100] (app.service) was killed by SIGSEGV (SEGV_MAPERR) at 0x10, in thread "
+                               "io-1[101]: app+0x2234");
+    EXPECT_EQ(json["process"]["pid"], 100);
+    EXPECT_EQ(json["process"]["tgid_start_ns"], 7 * second);
+    EXPECT_EQ(json["process"]["ppid"], 1);
+    EXPECT_EQ(json["process"]["parent_comm"], "systemd");
+    EXPECT_EQ(json["signal"]["number"], SIGSEGV);
+    EXPECT_EQ(json["signal"]["code_name"], "SEGV_MAPERR");
+    EXPECT_EQ(json["signal"]["address"], "0x10");
+    EXPECT_TRUE(json["signal"]["sender"].is_null());
+    EXPECT_EQ(json["thread"]["tid"], 101);
+    EXPECT_EQ(json["core"]["join"], "exact");
+    EXPECT_EQ(json["mini_core"], false);
+    EXPECT_EQ(json["dump"]["by"], "kernel");
+    EXPECT_EQ(json["suppressed_before"], 2);
+    EXPECT_EQ(json["clocks"]["trigger_ns"], testing::trigger_ns);
+}
+
+TEST(RenderIncident, KernelFactsWhereProcIsGone) {
+    Made made;
+    const auto process = made.incident()["process"];
+    EXPECT_EQ(process["exe"], "/usr/bin/app");
+    EXPECT_EQ(process["cmdline"], "app --fast -v");
+    EXPECT_THAT(process["argv"], ElementsAre("app", "--fast", "-v"));
+    EXPECT_EQ(process["cgroup"], "/system.slice/app.service");
+    EXPECT_EQ(process["unit"], "app.service");
+    EXPECT_EQ(process["facts"].dump(), R"({"exe":"kernel","cmdline":"kernel","cgroup":"kernel"})");
+}
+
+TEST(RenderIncident, LiveFactsArePreferred) {
+    Made made;
+    made.collected.files = {{"process/exe", "/opt/app (deleted)"},
+                            {"process/cmdline", std::string("app\0--live\0", 11)},
+                            {"process/cgroup", "12:cpu:/x\n1:name=systemd:/system.slice/v1.service\n0::/system.slice/live.service\n"},
+                            {"host/version", "Linux version 6.1.0-53-amd64 (debian-kernel@lists.debian.org)\n"}};
+    const auto json = made.incident();
+    EXPECT_EQ(json["process"]["exe"], "/opt/app (deleted)");
+    EXPECT_EQ(json["process"]["cmdline"], "app --live");
+    EXPECT_EQ(json["process"]["unit"], "live.service");
+    EXPECT_EQ(json["process"]["facts"]["exe"], "live");
+    EXPECT_EQ(json["versions"]["kernel"], "6.1.0-53-amd64");
+}
+
+TEST(RenderIncident, SenderFromTheLastRecordElseFromSiginfo) {
+    Made made;
+    made.input.process.event.number = made.input.process.event.delivered = SIGABRT;
+    made.input.process.event.code = SI_TKILL;
+    const std::uint32_t pid = 77, uid = 1000;
+    std::memcpy(made.input.process.event.siginfo + 16, &pid, 4);
+    std::memcpy(made.input.process.event.siginfo + 20, &uid, 4);
+    auto sender = made.incident()["signal"]["sender"];
+    EXPECT_EQ(sender["pid"], 77);
+    EXPECT_EQ(sender["uid"], 1000);
+    EXPECT_TRUE(sender["comm"].is_null());
+    bpf::signal_record record{};
+    record.number = SIGABRT;
+    record.code = SI_TKILL;
+    record.phase = bpf::SIGNAL_GENERATED;
+    record.sender_tgid = 78;
+    testing::set_text(record.sender_comm, "who");
+    made.add_signal(record);
+    sender = made.incident()["signal"]["sender"];
+    EXPECT_EQ(sender["pid"], 78);
+    EXPECT_EQ(sender["comm"], "who");
+}
+
+TEST(RenderIncident, CompleteOnlyWhenNothingIsMissing) {
+    Made made;
+    EXPECT_EQ(made.incident()["quality"]["complete"], true) << made.incident()["quality"].dump(2);
+    made.input.losses.push_back({"slots", "none free", 0}); // nothing happened there
+    EXPECT_EQ(made.incident()["quality"]["complete"], true);
+    made.collected.results.push_back({"maps", false, "gone", 12});
+    const auto quality = made.incident()["quality"];
+    EXPECT_EQ(quality["complete"], false);
+    EXPECT_THAT(quality["incomplete_because"], ElementsAre("collector maps failed"));
+    EXPECT_EQ(quality["collectors"][0]["error"], "gone");
+}
+
+TEST(RenderIncident, RecordedOverwrittenAndLostAddUp) {
+    Made made;
+    for (int i = 0; i < 5; ++i)
+        made.add_call(call(SYS_getpid, second + i, 1));
+    made.thread(0).rings->slot.syscalls = 42;
+    made.add_call(call(SYS_getpid, second, 1), 1);
+    made.input.process.entry->syscalls_unrecorded = 3;
+    made.input.process.entry->threads_unrecorded = 1;
+    const auto quality = made.incident()["quality"];
+    EXPECT_EQ(quality["recorded"], 6);
+    EXPECT_EQ(quality["overwritten"], 37);
+    EXPECT_EQ(quality["lost"], 3);
+    EXPECT_EQ(quality["complete"], false);
+    EXPECT_EQ(made.threads()[0]["accounting"]["overwritten"], 37);
+}
+
+TEST(RenderIncident, MissingThreadsAreNamedWithTheReason) {
+    Made made;
+    made.input.process.threads_expected = 5;
+    made.thread(1).event.reset();
+    made.thread(1).missing = "ring buffer full";
+    made.collected.files["process/comms"] = "{\"tid\":101,\"comm\":\"io-1\"}\n{\"tid\":150,\"comm\":\"lazy\"}\nx\n{\"tid\":-1}\n";
+    const auto quality = made.incident()["quality"];
+    EXPECT_EQ(quality["threads"], 5);
+    EXPECT_EQ(quality["threads_captured"], 1);
+    ASSERT_EQ(quality["missing"].size(), 2u);
+    EXPECT_EQ(quality["missing"][0]["reason"], "ring buffer full");
+    EXPECT_EQ(quality["missing"][1]["tid"], 150);
+    EXPECT_THAT(quality["incomplete_because"].dump(), HasSubstr("2 of 5 threads were not captured"));
+}
+
+TEST(RenderIncident, SignatureHoldsAcrossProcesses) {
+    Made made;
+    const std::string signature = incident_signature(made.input.process);
+    EXPECT_EQ(signature, "SIGSEGV:app+0x1234");
+    made.collected.files["process/maps"] = "400000-500000 r-xp 00001000 08:01 77 /usr/bin/app\n";
+    EXPECT_EQ(made.incident()["signature"], signature); // whatever /proc said
+
+    // moved by ASLR, into a library, called from the executable
+    bpf::death_event &event = made.input.process.event;
+    event.vmas = 1;
+    event.vma[0] = {0x7f0000020000, 0x7f0000040000, 0x20, 5, 88, 0, 0, "libc.so.6"};
+    made.thread(0).event->regs.ip = 0x7f0000020010;
+    const std::uint64_t back = 0x400500;
+    std::memcpy(made.thread(0).stack.data() + 24, &back, sizeof back);
+    EXPECT_EQ(incident_signature(made.input.process), "SIGSEGV:libc.so.6+0x20010<app+0x500");
+    made.thread(0).event->regs.ip = 0;
+    EXPECT_EQ(incident_signature(made.input.process), "SIGSEGV:nowhere<app+0x500");
+    made.thread(0).event.reset();
+    EXPECT_EQ(incident_signature(made.input.process), "SIGSEGV:app");
+}
+
+TEST(RenderIncident, HostileNamesStayJson) {
+    Made made;
+    testing::set_text(made.input.process.event.leader_comm, "\x1b]0;x\x07\n\xff\xfe\"\\");
+    testing::set_text(made.input.process.event.comm, std::string(16, '\xc3'));
+    const auto json = made.incident();
+    const std::string text = json.dump(); // throws where a string is not UTF-8
+    EXPECT_TRUE(nlohmann::json::accept(text));
+    EXPECT_EQ(made.summary().find('\x1b'), std::string::npos);
+}
+
+} // namespace
+} // namespace incident::capture

@@ -1,0 +1,85 @@
+#include "render_fixture.h"
+
+#include "capture/render_redact.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace incident::capture {
+namespace {
+
+using testing::call;
+using testing::Made;
+using testing::second;
+
+TEST(RenderRedact, Texts) {
+    const Redactor redactor({"secret[0-9]+", "/home/[^/]+"});
+    EXPECT_EQ(redactor.text("/srv/secret12/x"), "/srv/[redacted]/x");
+    EXPECT_EQ(redactor.text("/home/alice/secret1"), "[redacted]/[redacted]");
+    EXPECT_EQ(redactor.text("nothing"), "nothing");
+    EXPECT_FALSE(Redactor({}).active());
+}
+
+TEST(RenderRedact, ArgumentsAloneAndTogether) {
+    const Redactor redactor({"--password \\S+", "^TOKEN=.*$"});
+    EXPECT_EQ(redactor.separated(std::string("app\0--password\0hunter2\0-v\0", 26)), std::string("app\0[redacted]\0-v\0", 18));
+    EXPECT_EQ(redactor.separated(std::string("A=1\0TOKEN=abc\0B=2", 17)), std::string("A=1\0[redacted]\0B=2", 18));
+}
+
+TEST(RenderRedact, CollectedFilesKeepTheirForm) {
+    const Redactor redactor({"alice.*"});
+    EXPECT_EQ(redactor.file("process/fds", "{\"fd\":3,\"target\":\"/home/alice/x\"}\n"),
+              "{\"fd\":3,\"target\":\"/home/[redacted]\"}\n");
+    EXPECT_EQ(redactor.file("process/maps", "1000-2000 r-xp 0 08:01 7  /home/alice/lib.so\n1-2 r--p 0 0:0 0\n"),
+              "1000-2000 r-xp 0 08:01 7  /home/[redacted]\n1-2 r--p 0 0:0 0\n");
+    EXPECT_EQ(redactor.file("process/mountinfo", "36 35 98:0 /alice /mnt rw - ext3 x\n"),
+              "36 35 98:0 /[redacted] /mnt rw - ext3 x\n");
+    EXPECT_EQ(redactor.file("host/meminfo", "alice"), "alice");
+}
+
+TEST(RenderRedact, MemoryKeepsItsLength) {
+    const Redactor redactor({"hunter2"});
+    std::string bytes("\x01\x02pass=hunter2\0\xffok", 18);
+    redactor.memory(bytes);
+    EXPECT_EQ(bytes, std::string("\x01\x02pass=XXXXXXX\0\xffok", 18));
+}
+
+TEST(RenderRedact, APatternThatDoesNotCompileLeavesNothingIn) {
+    const Redactor redactor({"ok", "("});
+    EXPECT_FALSE(redactor.problem().empty());
+    EXPECT_EQ(redactor.text("/any"), "[redacted]");
+    Made made;
+    made.redact = {"("};
+    EXPECT_EQ(made.incident()["quality"]["complete"], false);
+}
+
+TEST(RenderRedact, HostileTextNeitherHangsNorOverflows) {
+    const Redactor redactor({"(a+)+b", "(x|y)*z"});
+    EXPECT_EQ(redactor.text(std::string(4000, 'a')), std::string(4000, 'a'));
+    const std::string much = redactor.text(std::string(200'000, 'q'));
+    EXPECT_EQ(much.size(), Redactor::examined_max + Redactor::mark.size());
+}
+
+TEST(RenderRedact, NothingOfItReachesTheBundle) {
+    Made made;
+    made.redact = {"hunter[0-9]"};
+    const std::string secret = "hunter2";
+    made.open_file(second, "/srv/" + secret + "/a", 3);
+    made.add_call(call(SYS_read, 2 * second, 1, {3}));
+    made.add_call(call(SYS_read, 3 * second, 1, {4}));
+    bpf::process_entry &entry = *made.input.process.entry;
+    testing::set_text(entry.exec_name, "/opt/" + secret);
+    entry.exec_ns = second;
+    testing::set_text(made.input.process.event.exe.part[0], secret);
+    std::memcpy(made.input.process.event.args, "app\0hunter2\0-v\0", 14);
+    made.thread(1).event->kernel_frames = 1;
+    made.thread(1).stack.assign(secret.begin(), secret.end());
+    made.collected.files = {{"process/fds", "{\"fd\":4,\"target\":\"/" + secret + "\"}\n"},
+                            {"process/maps", "400000-500000 r-xp 00001000 08:01 77 /opt/" + secret + "\n"},
+                            {"process/environ", std::string("A=") + secret}};
+    for (const auto &[path, bytes] : render_all(made.context()))
+        EXPECT_EQ(bytes.find(secret), std::string::npos) << path << "\n" << bytes;
+}
+
+} // namespace
+} // namespace incident::capture

@@ -1,0 +1,145 @@
+// Bundles as an attacker would make them: no verb may crash, hang, throw, or hand a terminal
+// anything to act upon.
+#include "state.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace incident::postmortem::test {
+
+using testing::HasSubstr;
+
+namespace {
+
+const std::vector<std::vector<std::string>> readers{{"list"},
+                                                    {"info"},
+                                                    {"timeline"},
+                                                    {"threads", "--registers"},
+                                                    {"verify"},
+                                                    {"core", "--wait", "0s"},
+                                                    {"gdb", "--wait", "0s"},
+                                                    {"wait", "--pid", "666", "--timeout", "0s"}};
+
+bool harmless(const std::string &text) {
+    return std::ranges::all_of(text, [](unsigned char c) { return c == '\n' || (c >= 0x20 && c != 0x7f); }) &&
+           text.find("\xc2\x9b") == std::string::npos && text.find("\u202e") == std::string::npos;
+}
+
+void all_verbs_survive(const State &state) {
+    for (std::vector<std::string> arguments : readers) {
+        for (const bool json : {false, true}) {
+            if (json)
+                arguments.push_back("--json");
+            const Ran ran = state.run(arguments);
+            EXPECT_TRUE(ran.code >= 0 && ran.code <= 2) << arguments[0];
+            EXPECT_TRUE(harmless(ran.out)) << arguments[0] << "\n" << ran.out;
+            EXPECT_TRUE(harmless(ran.err)) << arguments[0] << "\n" << ran.err;
+            EXPECT_THAT(ran.err, testing::Not(HasSubstr("json.exception"))) << arguments[0];
+        }
+    }
+}
+
+} // namespace
+
+TEST(Hostile, EscapeSequencesEverywhere) {
+    State state;
+    state.add_sample("hostile");
+    all_verbs_survive(state);
+    EXPECT_THAT(state.run({"info"}).out, HasSubstr("\\x1b]0;pwned\\x07"));
+    EXPECT_EQ(state.run({"info"}).code, 0);
+}
+
+TEST(Hostile, WrongTypesEverywhere) {
+    State state;
+    state.add_sample("wrong-types");
+    all_verbs_survive(state);
+    EXPECT_EQ(state.run({"list"}).code, 0);
+    EXPECT_EQ(state.run({"info"}).code, 0);
+    EXPECT_EQ(state.run({"threads"}).code, 0);
+}
+
+struct Broken {
+    std::string text;
+    std::string message;
+};
+
+class BrokenIncident : public testing::TestWithParam<Broken> {};
+
+TEST_P(BrokenIncident, NamesTheBundleAndTheFile) {
+    State state;
+    const std::string name = state.add_sample("crash", {{"incident.json", GetParam().text}});
+    all_verbs_survive(state);
+    const Ran ran = state.run({"info"});
+    EXPECT_EQ(ran.code, 1);
+    EXPECT_EQ(ran.err, "incidentctl: corrupt bundle " + name + ": incident.json: " + GetParam().message + "\n");
+    EXPECT_THAT(state.run({"list"}).out, HasSubstr("corrupt bundle " + name)) << GetParam().text.substr(0, 40);
+}
+
+INSTANTIATE_TEST_SUITE_P(Hostile, BrokenIncident,
+                         testing::Values(Broken{"", "empty file"},
+                                         Broken{"{\"rule\":", "not JSON from line 1, column 8 on"},
+                                         Broken{"[1,2]", "not a JSON object"}, Broken{"null", "not a JSON object"},
+                                         Broken{std::string(1 << 20, '['), "JSON nested deeper than 64 levels"}));
+
+TEST(Hostile, DeepButClosedDocument) {
+    const std::string deep = R"({"summary": )" + std::string(500000, '[') + std::string(500000, ']') + "}";
+    State state;
+    state.add_sample("crash", {{"incident.json", deep}, {"threads.json", deep}, {"timeline.jsonl", deep + "\n"}});
+    all_verbs_survive(state);
+}
+
+TEST(Hostile, TruncatedTimelineShowsTheRestAndFails) {
+    State state;
+    const std::string name = state.add_sample(
+        "crash",
+        {{"timeline.jsonl", "{\"t_ns\":1,\"kind\":\"syscall\",\"name\":\"ok\",\"args\":[]}\n{\"t_ns\":2,\"na"}});
+    const Ran ran = state.run({"timeline"});
+    EXPECT_EQ(ran.code, 1);
+    EXPECT_THAT(ran.out, HasSubstr("ok()"));
+    EXPECT_EQ(ran.err, "incidentctl: corrupt bundle " + name + ": timeline.jsonl: 1 lines are not JSON objects\n");
+}
+
+TEST(Hostile, FilesMissing) {
+    for (const auto *file : {"incident.json", "threads.json", "timeline.jsonl", "MANIFEST"}) {
+        State state;
+        const std::string name = state.add_sample("crash");
+        std::filesystem::remove(state.bundle(name) / file);
+        all_verbs_survive(state);
+        EXPECT_EQ(state.run({"verify"}).code, 1) << file;
+    }
+    State state;
+    const std::string name = state.add_sample("crash");
+    std::filesystem::remove(state.bundle(name) / "threads.json");
+    const Ran ran = state.run({"threads"});
+    EXPECT_EQ(ran.code, 1);
+    EXPECT_THAT(ran.err, HasSubstr("corrupt bundle " + name));
+    EXPECT_THAT(ran.err, HasSubstr("threads.json"));
+}
+
+TEST(Hostile, LinksAndFifosAreNotFollowed) {
+    State state;
+    const std::string name = state.add_sample("crash");
+    write_file(state.dir() / "secret", R"({"summary": "secret"})");
+    for (const auto *file : {"incident.json", "threads.json", "timeline.jsonl"}) {
+        std::filesystem::remove(state.bundle(name) / file);
+        std::filesystem::create_symlink(state.dir() / "secret", state.bundle(name) / file);
+    }
+    all_verbs_survive(state);
+    EXPECT_EQ(state.run({"info"}).code, 1);
+    EXPECT_THAT(state.run({"info"}).out, testing::Not(HasSubstr("secret")));
+}
+
+TEST(Hostile, CoreOfAForgedBundleMustBeACore) {
+    State state;
+    write_file(state.dir() / "shadow", "root:secret:0:0\n" + std::string(100, 'x'));
+    Json incident = sample_incident("crash");
+    incident["core"] = {{"join", "exact"}, {"file", (state.dir() / "shadow").string()}};
+    state.add_sample("crash", {{"incident.json", incident.dump()}});
+    const std::string target = (state.dir() / "out").string();
+    const Ran ran = state.run({"core", "-o", target});
+    EXPECT_EQ(ran.code, 1);
+    EXPECT_THAT(ran.err, HasSubstr("not usable as a core: no ELF file"));
+    EXPECT_FALSE(std::filesystem::exists(target));
+}
+
+} // namespace incident::postmortem::test
