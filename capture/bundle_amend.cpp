@@ -22,7 +22,14 @@ std::span<const std::uint8_t> bytes_of(const std::string &text) {
 // The old file under the twin's name as well.  Some file systems know no hard links,
 // and fs.protected_hardlinks refuses them to whoever does not own the file.
 Status link_or_copy(int from, int to, const ManifestEntry &file) {
-    if (::linkat(from, file.path.c_str(), to, file.path.c_str(), 0) == 0)
+    // Not by its path: a directory of a bundle from elsewhere may be a link to anywhere.
+    const std::size_t slash = file.path.rfind('/');
+    const UniqueFd below = open_beneath(from, slash == std::string::npos ? "." : file.path.substr(0, slash),
+                                        O_PATH | O_DIRECTORY);
+    if (!below)
+        return fail(Error::system(file.path));
+    const char *name = file.path.c_str() + (slash == std::string::npos ? 0 : slash + 1);
+    if (::linkat(below.get(), name, to, file.path.c_str(), 0) == 0)
         return {};
     if (errno != EPERM && errno != EOPNOTSUPP && errno != EMLINK && errno != EXDEV)
         return fail(Error::system("link " + file.path));

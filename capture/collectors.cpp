@@ -79,18 +79,20 @@ Ran run_bounded(std::function<void()> job, Clock::time_point until) {
     if (hanging.load() >= HANGING_MAX)
         return Ran::Refused;
     auto finish = std::make_shared<Finish>();
+    auto shared = std::make_shared<std::function<void()>>(std::move(job));
     try {
-        std::thread([finish, job = std::move(job)]() mutable {
-            job();
-            job = nullptr; // what it owns is gone before anybody hears of the end
+        std::thread([finish, shared] {
+            (*shared)();
+            *shared = nullptr; // what it owns is gone before anybody hears of the end
             const std::lock_guard lock(finish->mutex);
             finish->done = true;
             if (finish->abandoned)
                 --hanging;
             finish->changed.notify_one();
         }).detach();
-    } catch (const std::system_error &) { // no more threads to be had
-        return Ran::Refused;
+    } catch (const std::system_error &) {
+        (*shared)(); // no thread to be had (TasksMax, memory): rather risk to hang than collect nothing
+        return Ran::Done;
     }
     std::unique_lock lock(finish->mutex);
     if (finish->changed.wait_until(lock, until, [&] { return finish->done; }))

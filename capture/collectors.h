@@ -46,7 +46,7 @@ struct Checks {
 
 void run_collectors(std::vector<Collector> collectors, Checks checks, std::chrono::milliseconds span, Collected &into);
 
-// The same for a single job.  Refused: too many before it hang, or no thread to be had.
+// The same for a single job.  Refused: too many before it hang.
 enum class Ran { Done, Late, Refused };
 Ran run_bounded(std::function<void()> job, Clock::time_point until);
 

@@ -102,7 +102,7 @@ Status write_all(int fd, std::span<const std::uint8_t> bytes) {
     return {};
 }
 
-Result<std::vector<DirEntry>> list_dir(int dir) {
+Status for_each_entry(int dir, const std::function<void(const char *, unsigned char)> &call) {
     UniqueFd own(retry([&] { return ::openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
     if (!own)
         return fail(Error::system("open directory"));
@@ -110,7 +110,6 @@ Result<std::vector<DirEntry>> list_dir(int dir) {
     if (!stream)
         return fail(Error::system("read directory"));
     own.release();
-    std::vector<DirEntry> entries;
     for (;;) {
         errno = 0;
         const dirent *entry = ::readdir(stream.get());
@@ -125,10 +124,19 @@ Result<std::vector<DirEntry>> list_dir(int dir) {
             if (::fstatat(dir, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0)
                 type = IFTODT(st.st_mode);
         }
-        entries.push_back({std::string(name), type});
+        call(entry->d_name, type);
     }
     if (errno != 0)
         return fail(Error::system("read directory"));
+    return {};
+}
+
+Result<std::vector<DirEntry>> list_dir(int dir) {
+    std::vector<DirEntry> entries;
+    const Status read =
+        for_each_entry(dir, [&](const char *name, unsigned char type) { entries.push_back({name, type}); });
+    if (!read)
+        return fail(read.error());
     return entries;
 }
 

@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -43,8 +44,10 @@ struct DirEntry {
     unsigned char type; // DT_*; never DT_UNKNOWN unless stat failed
 };
 
-// Entries of an open directory in no particular order, without "." and "..".  The
-// descriptor's own position is left alone, so that readers may share it.
+// Calls entry(name, type) for each entry of an open directory, in no particular order and
+// without "." and ".."; type is a DT_*.  The descriptor's own position is left alone, so
+// that readers may share it.
+Status for_each_entry(int dir, const std::function<void(const char *name, unsigned char type)> &entry);
 Result<std::vector<DirEntry>> list_dir(int dir);
 
 // Removes parent/name and all below it; fine if it is not there.

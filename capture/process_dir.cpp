@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
 
 namespace incident::capture {
 
@@ -51,18 +52,16 @@ Result<std::vector<std::uint32_t>> numbers_in(int dir, const char *path) {
     const UniqueFd at(retry([&] { return ::openat(dir, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
     if (!at)
         return fail(Error::system(path));
-    auto entries = list_dir(at.get());
-    if (!entries)
-        return fail(std::move(entries.error()).in(path));
     std::vector<std::uint32_t> numbers;
-    numbers.reserve(entries->size());
-    for (const DirEntry &entry : *entries) {
+    // Without a list of names in between: a process may have a million descriptors.
+    const Status read = for_each_entry(at.get(), [&](const char *name, unsigned char) {
         std::uint32_t number = 0;
-        const char *last = entry.name.data() + entry.name.size();
-        const auto [end, error] = std::from_chars(entry.name.data(), last, number);
-        if (error == std::errc() && end == last)
+        const char *last = name + std::strlen(name);
+        if (const auto [end, error] = std::from_chars(name, last, number); error == std::errc() && end == last)
             numbers.push_back(number);
-    }
+    });
+    if (!read)
+        return fail(Error(read.error()).in(path));
     std::ranges::sort(numbers);
     return numbers;
 }

@@ -2,7 +2,7 @@
 
 #include "capture/decode_text.h"
 #include "capture/render_core.h"
-#include "capture/render_redact.h"
+#include "capture/render_parts.h"
 
 #include <nlohmann/json.hpp>
 
@@ -52,24 +52,40 @@ nlohmann::ordered_json core_json(const CoreLink &core) {
 
 std::vector<std::pair<std::string, std::string>> render_all(const RenderContext &context) {
     std::vector<std::pair<std::string, std::string>> files;
-    std::string timeline = render_timeline(context);
-    const Json threads = render_threads(context), incident = render_incident(context);
-    std::string summary = render_summary(incident, threads, timeline);
-    MemoryImage memory = render_memory(context);
+    const Redactor redactor(context.redact);
+    std::string timeline = timeline_of(context, redactor);
+    const Json threads = threads_of(context, redactor);
+    MemoryImage memory = memory_of(context, redactor);
 
     files.emplace_back("timeline.jsonl", std::move(timeline));
     files.emplace_back("threads.json", dumped_lines(threads));
     files.emplace_back("memory.json", std::move(memory.index));
     files.emplace_back("memory.bin", std::move(memory.bytes));
-    const Redactor redactor(context.redact);
     for (const auto &[path, bytes] : context.collected.files)
         files.emplace_back(path, redactor.file(path, bytes));
     if (!context.collected.file("process/auxv"))
         if (std::string auxv = kernel_auxv(context.input.process.event); !auxv.empty())
             files.emplace_back("process/auxv", std::move(auxv));
-    files.emplace_back("summary.txt", std::move(summary));
+    const Json incident = incident_of(context, redactor);
+    files.emplace_back("summary.txt", render_summary(incident, threads, files.front().second));
     files.emplace_back("incident.json", dumped(incident, 2));
     return files;
+}
+
+std::string render_timeline(const RenderContext &context) {
+    return timeline_of(context, Redactor(context.redact));
+}
+
+nlohmann::ordered_json render_threads(const RenderContext &context) {
+    return threads_of(context, Redactor(context.redact));
+}
+
+nlohmann::ordered_json render_incident(const RenderContext &context) {
+    return incident_of(context, Redactor(context.redact));
+}
+
+MemoryImage render_memory(const RenderContext &context) {
+    return memory_of(context, Redactor(context.redact));
 }
 
 Result<std::vector<std::pair<std::string, std::string>>> rerender_core(const std::string &incident_json,

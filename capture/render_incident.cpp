@@ -1,9 +1,10 @@
 #include "capture/decode_text.h"
-#include "capture/render.h"
+
 #include "capture/render_core.h"
 #include "capture/render_facts.h"
 #include "capture/render_lines.h"
 #include "capture/render_modules.h"
+#include "capture/render_parts.h"
 #include "capture/render_quality.h"
 #include "capture/render_threads.h"
 #include "capture/render_time.h"
@@ -32,9 +33,9 @@ Json number_or_null(std::uint64_t number) {
 
 class IncidentJson {
 public:
-    explicit IncidentJson(const RenderContext &context)
+    IncidentJson(const RenderContext &context, const Redactor &redactor)
         : context_(context), input_(context.input), process_(context.input.process), event_(process_.event),
-          redactor_(context.redact), facts_(facts_of(context, redactor_)), modules_(context) {}
+          redactor_(redactor), facts_(facts_of(context, redactor_)), modules_(context) {}
 
     Json render() {
         Json json;
@@ -51,7 +52,7 @@ public:
         json["core"] = core_json(context_.core);
         json["mini_core"] = false; // made by the reader, out of memory.bin
         json["dump"] = {{"asked", false}, {"sent", false}, {"signal", nullptr}, {"by", "kernel"}, {"refused", nullptr}};
-        json["quality"] = quality_json(context_);
+        json["quality"] = quality_json(context_, redactor_);
         json["signature"] = valid_utf8(redactor_.text(incident_signature(process_)));
         json["suppressed_before"] = input_.rule.suppressed_before;
         json["memory"] = memory();
@@ -227,15 +228,15 @@ private:
     const IncidentInput &input_;
     const ProcessSnapshot &process_;
     const bpf::death_event &event_;
-    Redactor redactor_;
+    const Redactor &redactor_;
     ProcessFacts facts_;
     Modules modules_;
 };
 
 } // namespace
 
-nlohmann::ordered_json render_incident(const RenderContext &context) {
-    return IncidentJson(context).render();
+nlohmann::ordered_json incident_of(const RenderContext &context, const Redactor &redactor) {
+    return IncidentJson(context, redactor).render();
 }
 
 } // namespace incident::capture

@@ -1,8 +1,8 @@
 // memory.bin and its index: what was copied of the process's memory.
 #include "capture/decode_text.h"
-#include "capture/render.h"
+
 #include "capture/render_json.h"
-#include "capture/render_redact.h"
+#include "capture/render_parts.h"
 #include "capture/render_threads.h"
 
 #include <algorithm>
@@ -13,7 +13,8 @@ namespace {
 
 class Image {
 public:
-    explicit Image(const RenderContext &context) : process_(context.input.process), redactor_(context.redact) {}
+    Image(const RenderContext &context, const Redactor &redactor)
+        : process_(context.input.process), redactor_(redactor) {}
 
     MemoryImage render() {
         for (const ThreadSnapshot &thread : process_.threads) {
@@ -65,14 +66,14 @@ private:
     }
 
     const ProcessSnapshot &process_;
-    Redactor redactor_;
+    const Redactor &redactor_;
     MemoryImage image_;
 };
 
 } // namespace
 
-MemoryImage render_memory(const RenderContext &context) {
-    return Image(context).render();
+MemoryImage memory_of(const RenderContext &context, const Redactor &redactor) {
+    return Image(context, redactor).render();
 }
 
 } // namespace incident::capture

@@ -2,7 +2,7 @@
 
 #include "capture/decode_text.h"
 #include "capture/render_lines.h"
-#include "capture/render_redact.h"
+
 #include "capture/render_threads.h"
 
 #include <fmt/format.h>
@@ -18,7 +18,8 @@ namespace {
 
 class Quality {
 public:
-    explicit Quality(const RenderContext &context) : context_(context), process_(context.input.process) {}
+    Quality(const RenderContext &context, const Redactor &redactor)
+        : context_(context), process_(context.input.process), redactor_(redactor) {}
 
     Json render() {
         count_threads();
@@ -130,9 +131,9 @@ private:
             (void)signals_of(entry, &torn);
             loss("signals", "being written when read", torn);
         }
-        // what the privacy settings leave out is no loss, but must be said
-        if (const Redactor redactor(context_.redact); !redactor.problem().empty())
-            loss("redaction", redactor.problem(), 1);
+        if (!redactor_.problem().empty())
+            loss("redaction", redactor_.problem(), 1);
+        loss("redaction", "texts left out whole: matching the patterns took too long", redactor_.given_up());
     }
 
     Json collectors() const {
@@ -157,6 +158,7 @@ private:
 
     const RenderContext &context_;
     const ProcessSnapshot &process_;
+    const Redactor &redactor_;
     std::vector<std::string> reasons_;
     Json missing_ = Json::array(), losses_ = Json::array();
     std::uint64_t captured_ = 0, recorded_ = 0, overwritten_ = 0, lost_ = 0;
@@ -164,8 +166,8 @@ private:
 
 } // namespace
 
-nlohmann::ordered_json quality_json(const RenderContext &context) {
-    return Quality(context).render();
+nlohmann::ordered_json quality_json(const RenderContext &context, const Redactor &redactor) {
+    return Quality(context, redactor).render();
 }
 
 } // namespace incident::capture

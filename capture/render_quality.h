@@ -2,11 +2,12 @@
 #pragma once
 
 #include "capture/render.h"
+#include "capture/render_redact.h"
 
 #include <nlohmann/json_fwd.hpp>
 
 namespace incident::capture {
 
-nlohmann::ordered_json quality_json(const RenderContext &context);
+nlohmann::ordered_json quality_json(const RenderContext &context, const Redactor &redactor);
 
 } // namespace incident::capture

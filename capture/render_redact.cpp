@@ -3,7 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <stdexcept>
+#include <compare>
+#include <iterator>
 
 namespace incident::capture {
 
@@ -17,6 +18,43 @@ std::regex compile(const std::string &pattern) {
     return std::regex(pattern, plain);
 #endif
 }
+
+struct OutOfSteps {};
+
+// A position in a text that counts how often it is read, and throws when that was too often: the
+// only way to stop std::regex on its way.  Caught in this file.
+class CountedPosition {
+public:
+    using iterator_category = std::random_access_iterator_tag;
+    using value_type = char;
+    using difference_type = std::ptrdiff_t;
+    using pointer = const char *;
+    using reference = const char &;
+
+    CountedPosition() = default;
+    CountedPosition(const char *at, std::uint64_t *steps_left) : at_(at), steps_left_(steps_left) {}
+
+    const char &operator*() const {
+        if (*steps_left_ == 0)
+            throw OutOfSteps{};
+        --*steps_left_;
+        return *at_;
+    }
+    CountedPosition &operator++() { return ++at_, *this; }
+    CountedPosition &operator--() { return --at_, *this; }
+    CountedPosition operator++(int) { return {at_++, steps_left_}; }
+    CountedPosition operator--(int) { return {at_--, steps_left_}; }
+    CountedPosition &operator+=(difference_type n) { return at_ += n, *this; }
+    CountedPosition operator+(difference_type n) const { return {at_ + n, steps_left_}; }
+    CountedPosition operator-(difference_type n) const { return {at_ - n, steps_left_}; }
+    difference_type operator-(const CountedPosition &other) const { return at_ - other.at_; }
+    bool operator==(const CountedPosition &other) const { return at_ == other.at_; }
+    auto operator<=>(const CountedPosition &other) const { return at_ <=> other.at_; }
+
+private:
+    const char *at_ = nullptr;
+    std::uint64_t *steps_left_ = nullptr;
+};
 
 // Sorted and merged ranges replaced by the mark.
 std::string replaced(std::string_view text, std::vector<std::pair<std::size_t, std::size_t>> ranges) {
@@ -47,18 +85,35 @@ Redactor::Redactor(const std::vector<std::string> &patterns) {
     }
 }
 
-Redactor::Ranges Redactor::matches(std::string_view text) const {
-    Ranges ranges;
-    for (const std::regex &pattern : patterns_) {
-        // a match never spans a line: keeps a hostile text's cost to that of its longest line
-        for (std::size_t begin = 0; begin < text.size();) {
-            const std::size_t end = std::min(text.find('\n', begin), text.size());
-            const std::cregex_iterator last;
-            for (std::cregex_iterator it(text.data() + begin, text.data() + end, pattern); it != last; ++it)
+void Redactor::matches_in_line(std::string_view text, std::size_t begin, std::size_t end, Ranges &ranges) const {
+    using Matches = std::regex_iterator<CountedPosition>;
+    constexpr std::uint64_t steps_per_byte = 64, steps_least = 10'000;
+    const std::uint64_t allowed =
+        std::min(steps_left_, steps_least + steps_per_byte * (end - begin) * patterns_.size());
+    std::uint64_t steps = allowed;
+    const auto position = [&](std::size_t at) { return CountedPosition(text.data() + at, &steps); };
+    try {
+        for (const std::regex &pattern : patterns_)
+            for (Matches it(position(begin), position(end), pattern), last; it != last; ++it)
                 if (it->length() > 0)
                     ranges.emplace_back(begin + it->position(), begin + it->position() + it->length());
-            begin = end + 1;
-        }
+    } catch (const OutOfSteps &) {
+        ++given_up_;
+        ranges.emplace_back(begin, end);
+    } catch (const std::regex_error &) { // the matcher's own limits
+        ++given_up_;
+        ranges.emplace_back(begin, end);
+    }
+    steps_left_ -= allowed - steps;
+}
+
+Redactor::Ranges Redactor::matches(std::string_view text) const {
+    Ranges ranges;
+    // a match never spans a line: each has a budget of its own
+    for (std::size_t begin = 0; begin < text.size();) {
+        const std::size_t end = std::min(text.find('\n', begin), text.size());
+        matches_in_line(text, begin, end, ranges);
+        begin = end + 1;
     }
     return ranges;
 }

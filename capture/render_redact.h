@@ -3,7 +3,9 @@
 //
 // Patterns run over text that the watched process chose, so they must not be able to hang or
 // crash the daemon: libstdc++'s backtracking matcher recurses once a character and is exponential;
-// its breadth-first one (__polynomial) is neither, and lacks back references only.
+// its breadth-first one (__polynomial) recurses not and is quadratic at worst, and lacks back
+// references only.  Against the quadratic ones each text, and each bundle as a whole, has a
+// budget of characters looked at; what it does not suffice for is left out of the bundle.
 #pragma once
 
 #include "capture/snapshot.h"
@@ -23,12 +25,17 @@ public:
     // Bytes of one text that are looked at; what lies beyond is left out of the bundle.
     static constexpr std::size_t examined_max = 64 * 1024;
 
+    // Times a character is looked at, all patterns together.  About 50 ns each.
+    static constexpr std::uint64_t steps_max = 20'000'000;
+
     // A pattern that does not compile makes problem() non-empty and every text "[redacted]":
     // better an incident without paths than one with a secret.
     explicit Redactor(const std::vector<std::string> &patterns);
 
     bool active() const { return !patterns_.empty() || !problem_.empty(); }
     const std::string &problem() const { return problem_; }
+    // Texts that were left out because matching them took too long.
+    std::uint64_t given_up() const { return given_up_; }
 
     // A path, a command line, a name.
     std::string text(std::string_view original) const;
@@ -44,6 +51,7 @@ public:
 private:
     using Ranges = std::vector<std::pair<std::size_t, std::size_t>>; // [begin, end)
     Ranges matches(std::string_view text) const;
+    void matches_in_line(std::string_view text, std::size_t begin, std::size_t end, Ranges &ranges) const;
     std::string lines(std::string_view bytes, std::string (Redactor::*line)(std::string_view) const) const;
     std::string fields_line(std::string_view line) const;
     std::string maps_line(std::string_view line) const;
@@ -51,6 +59,7 @@ private:
 
     std::vector<std::regex> patterns_;
     std::string problem_;
+    mutable std::uint64_t steps_left_ = steps_max, given_up_ = 0;
     mutable std::unordered_map<std::string, std::string> known_; // short texts come again and again
 };
 

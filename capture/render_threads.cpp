@@ -1,8 +1,7 @@
 #include "capture/render_threads.h"
 
 #include "capture/decode_text.h"
-#include "capture/render.h"
-#include "capture/render_redact.h"
+#include "capture/render_parts.h"
 #include "capture/render_stack.h"
 #include "capture/syscalls.h"
 
@@ -47,7 +46,8 @@ bool interrupted(std::int64_t ret) {
 
 class Threads {
 public:
-    explicit Threads(const RenderContext &context) : context_(context), redactor_(context.redact), modules_(context) {}
+    Threads(const RenderContext &context, const Redactor &redactor)
+        : context_(context), redactor_(redactor), modules_(context) {}
 
     Json render() {
         Json threads = Json::array();
@@ -208,14 +208,14 @@ private:
     }
 
     const RenderContext &context_;
-    Redactor redactor_;
+    const Redactor &redactor_;
     Modules modules_;
 };
 
 } // namespace
 
-nlohmann::ordered_json render_threads(const RenderContext &context) {
-    return Threads(context).render();
+nlohmann::ordered_json threads_of(const RenderContext &context, const Redactor &redactor) {
+    return Threads(context, redactor).render();
 }
 
 } // namespace incident::capture

@@ -7,12 +7,11 @@
 //   an open record only: the same kinds, with the arguments the record knows
 //   a memory record only: kind "alloc"
 #include "capture/decode.h"
-#include "capture/render.h"
 #include "capture/render_calls.h"
 #include "capture/render_fds.h"
 #include "capture/render_json.h"
 #include "capture/render_lines.h"
-#include "capture/render_redact.h"
+#include "capture/render_parts.h"
 #include "capture/render_time.h"
 #include "capture/syscalls.h"
 
@@ -36,8 +35,8 @@ struct Item {
 
 class Timeline {
 public:
-    explicit Timeline(const RenderContext &context)
-        : context_(context), redactor_(context.redact), clock_(context.input.clocks),
+    Timeline(const RenderContext &context, const Redactor &redactor)
+        : context_(context), redactor_(redactor), clock_(context.input.clocks),
           fds_(context.collected.file("process/fds")) {}
 
     std::string render() {
@@ -232,7 +231,7 @@ private:
     }
 
     const RenderContext &context_;
-    Redactor redactor_;
+    const Redactor &redactor_;
     WallClock clock_;
     FdTable fds_;
     std::vector<Call> calls_;
@@ -245,8 +244,8 @@ private:
 
 } // namespace
 
-std::string render_timeline(const RenderContext &context) {
-    return Timeline(context).render();
+std::string timeline_of(const RenderContext &context, const Redactor &redactor) {
+    return Timeline(context, redactor).render();
 }
 
 } // namespace incident::capture

@@ -129,13 +129,15 @@ private:
                           quality["threads"].count(), quality["recorded"].count(), quality["overwritten"].count(),
                           quality["lost"].count()),
               complete ? Tone::Good : Tone::Warn);
-        quality["incomplete_because"].each([&](JsonView reason) { field("", shown(reason)); });
-        std::size_t left = losses_shown;
-        quality["losses"].each([&](JsonView loss) {
-            if (left > 0 && left--)
-                field("", fmt::format("lost {}: {} ({})", shown(loss["count"]), shown(loss["where"]),
-                                      shown(loss["reason"])));
-        });
+        // Reasons name every loss already; a bundle without them has the losses alone.
+        const JsonView reasons = quality["incomplete_because"], losses = quality["losses"];
+        for (std::size_t i = 0; i < std::min(reasons.size(), losses_shown); ++i)
+            field("", shown(reasons.at(i)));
+        for (std::size_t i = 0; reasons.size() == 0 && i < std::min(losses.size(), losses_shown); ++i)
+            field("", fmt::format("lost {}: {} ({})", shown(losses.at(i)["count"]), shown(losses.at(i)["where"]),
+                                  shown(losses.at(i)["reason"])));
+        if (const std::size_t all = std::max(reasons.size(), losses.size()); all > losses_shown)
+            field("", fmt::format("… {} more (incidentctl --json info)", all - losses_shown));
         quality["collectors"].each([&](JsonView collector) {
             if (const std::string error = shown(collector["error"]); !error.empty())
                 field("", fmt::format("{} {}: {}", collector["ok"].flag() ? "cut" : "not collected",

@@ -45,6 +45,15 @@ TEST_F(BundleAmend, RefusesWithoutTouchingTheOld) {
     EXPECT_THAT(entries(), ElementsAre(NAME));
 }
 
+TEST_F(BundleAmend, FollowsNoLinkInABundleFromElsewhere) {
+    commit();
+    write("../elsewhere/maps", "maps");
+    std::filesystem::remove_all(at(NAME + "/process"));
+    std::filesystem::create_directory_symlink(state + "/elsewhere", at(NAME + "/process"));
+    EXPECT_FALSE(dir.amend(NAME, Files{{"incident.json", "x"}}));
+    EXPECT_EQ(std::filesystem::hard_link_count(state + "/elsewhere/maps"), 1u);
+}
+
 TEST_F(BundleAmend, TheManifestOfTheSuccessorIsLater) {
     commit();
     // The clock was set back a year since.

@@ -79,7 +79,7 @@ image_configure() {
 # (decompression runs natively, not emulated)
 image_pack() {
     local dir=$1 mb
-    mb=$(($(du -sm --apparent-size "$dir/root" | cut -f1) * 3 / 2 + 512))
+    mb=$(($(du -sm --apparent-size "$dir/root" | cut -f1) * 3 / 2 + 6144)) # incidentd keeps 1 GiB free by default
     truncate -s ${mb}M "$dir/root.raw"
     # lazy_itable_init=0: no zeroing in the background of the guest; no journal: it is thrown away
     mkfs.ext4 -q -F -O ^has_journal -E lazy_itable_init=0,root_owner=0:0 -m 0 -d "$dir/root" "$dir/root.raw"

@@ -1,0 +1,18 @@
+// The renderers behind render.h, sharing one Redactor, whose budget is that of the whole bundle.
+// Internal to capture/.
+#pragma once
+
+#include "capture/render.h"
+#include "capture/render_redact.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace incident::capture {
+
+std::string timeline_of(const RenderContext &context, const Redactor &redactor);
+nlohmann::ordered_json threads_of(const RenderContext &context, const Redactor &redactor);
+MemoryImage memory_of(const RenderContext &context, const Redactor &redactor);
+// Last: it says what the others' redaction had to leave out.
+nlohmann::ordered_json incident_of(const RenderContext &context, const Redactor &redactor);
+
+} // namespace incident::capture
