@@ -24,8 +24,8 @@ std::span<const std::uint8_t> bytes_of(const std::string &text) {
 Status link_or_copy(int from, int to, const ManifestEntry &file) {
     // Not by its path: a directory of a bundle from elsewhere may be a link to anywhere.
     const std::size_t slash = file.path.rfind('/');
-    const UniqueFd below = open_beneath(from, slash == std::string::npos ? "." : file.path.substr(0, slash),
-                                        O_PATH | O_DIRECTORY);
+    const UniqueFd below =
+        open_beneath(from, slash == std::string::npos ? "." : file.path.substr(0, slash), O_PATH | O_DIRECTORY);
     if (!below)
         return fail(Error::system(file.path));
     const char *name = file.path.c_str() + (slash == std::string::npos ? 0 : slash + 1);

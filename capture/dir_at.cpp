@@ -133,8 +133,9 @@ Status for_each_entry(int dir, const std::function<void(const char *, unsigned c
 
 Result<std::vector<DirEntry>> list_dir(int dir) {
     std::vector<DirEntry> entries;
-    const Status read =
-        for_each_entry(dir, [&](const char *name, unsigned char type) { entries.push_back({name, type}); });
+    const Status read = for_each_entry(dir, [&](const char *name, unsigned char type) {
+        entries.push_back({name, type});
+    });
     if (!read)
         return fail(read.error());
     return entries;

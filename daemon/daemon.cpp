@@ -52,24 +52,37 @@ std::uint32_t stack_wanted(const rules::Engine &engine) {
     return most;
 }
 
+// Without its last newline: the log adds one.
+std::string text_of(const rules::Diagnostic &diagnostic) {
+    std::string text = diagnostic.text();
+    if (text.ends_with('\n'))
+        text.pop_back();
+    return text;
+}
+
 std::vector<std::string> texts(const std::vector<rules::Diagnostic> &diagnostics) {
     std::vector<std::string> all;
     for (const auto &diagnostic : diagnostics)
-        all.push_back(diagnostic.text());
+        all.push_back(text_of(diagnostic));
     return all;
 }
 
 void log_all(const std::vector<rules::Diagnostic> &diagnostics) {
     for (const auto &diagnostic : diagnostics)
         if (diagnostic.severity == rules::Severity::Error)
-            spdlog::error("{}", diagnostic.text());
+            spdlog::error("{}", text_of(diagnostic));
         else
-            spdlog::warn("{}", diagnostic.text());
+            spdlog::warn("{}", text_of(diagnostic));
 }
 
 } // namespace
 
 Result<std::unique_ptr<Daemon>> Daemon::start(const Options &options) {
+    // Before any thread is made, for threads inherit the mask: only the event loop takes these.
+    if (auto blocked = EventLoop::block_signals({SIGTERM, SIGINT, SIGHUP}); !blocked)
+        return fail(blocked.error());
+    if (auto ready = preflight(); !ready)
+        return fail(ready.error());
     std::unique_ptr<Daemon> daemon(new Daemon(options));
     auto config = read_config(options);
     if (!config)
@@ -89,8 +102,6 @@ Result<std::unique_ptr<Daemon>> Daemon::start(const Options &options) {
     if (daemon->engine_->rules().empty())
         spdlog::warn("no rules: nothing is watched");
 
-    if (auto ready = preflight(); !ready)
-        return fail(ready.error());
     daemon->boot_id_ = boot_id();
     daemon->started_ns_ = clock_ns(CLOCK_MONOTONIC);
     if (auto opened = daemon->open_state(); !opened)
@@ -315,7 +326,7 @@ int check(const Options &options) {
     std::size_t errors = 0;
     auto print = [&](const std::vector<rules::Diagnostic> &diagnostics) {
         for (const auto &diagnostic : diagnostics) {
-            fmt::print(stderr, "{}\n", diagnostic.text());
+            fmt::print(stderr, "{}", diagnostic.text());
             errors += diagnostic.severity == rules::Severity::Error;
         }
     };

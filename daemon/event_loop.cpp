@@ -45,12 +45,17 @@ Status EventLoop::on_readable(int fd, Callback callback) {
                    "watching a descriptor");
 }
 
-Status EventLoop::on_signal(int number, Callback callback) {
+Status EventLoop::block_signals(std::initializer_list<int> numbers) {
     sigset_t set;
     sigemptyset(&set);
-    sigaddset(&set, number);
+    for (const int number : numbers)
+        sigaddset(&set, number);
     if (const int error = pthread_sigmask(SIG_BLOCK, &set, nullptr))
-        return fail(Error::system("blocking a signal", error));
+        return fail(Error::system("blocking signals", error));
+    return {};
+}
+
+Status EventLoop::on_signal(int number, Callback callback) {
     callbacks_.push_back(std::move(callback));
     return checked(sd_event_add_signal(event_.get(), nullptr, number, run_signal, &callbacks_.back()),
                    "watching a signal");

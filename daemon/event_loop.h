@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <list>
 #include <memory>
 
@@ -18,7 +19,8 @@ public:
 
     static Result<EventLoop> create();
     Status on_readable(int fd, Callback callback);
-    Status on_signal(int number, Callback callback); // blocks it for this thread
+    static Status block_signals(std::initializer_list<int> numbers); // for this thread and those it makes
+    Status on_signal(int number, Callback callback);                 // a blocked one
     // A timer, off until armed.
     class Timer {
     public:

@@ -82,7 +82,10 @@ public:
         app_.name("incidentctl");
         app_.set_help_flag("-h,--help", "print this help, or a verb's with VERB --help");
         app_.set_version_flag("--version", "incidentctl " INCIDENTD_VERSION);
-        app_.add_option("--state", session.state, "state directory")->type_name("DIR")->capture_default_str();
+        app_.add_option("--state", session.state, "state directory")
+            ->type_name("DIR")
+            ->capture_default_str()
+            ->take_last();
         app_.add_flag("--json", session.json, "print JSON: one document, or one a line (list, timeline)");
         app_.get_formatter()->label("SUBCOMMAND", "VERB");
         app_.get_formatter()->label("Subcommands", "Verbs");

@@ -73,21 +73,13 @@ public:
     void declare(Options &options) override {
         options.text("--rule", "NAME", rule_, "only those of this rule");
         options.text("--comm", "GLOB", comm_, "only those whose process name matches");
-        options.text("--since", "TIME", since_, "only later ones: \"2h\", \"today\", \"2026-11-21 15:04\"");
+        options.value("--since", "TIME", "only later ones: \"2h\", \"today\", \"2026-11-21 15:04\"",
+                      [this](const std::string &given) { return take_since(given); });
         options.count("-n", "N", newest_, "only the newest N");
         options.flag("--reverse", reverse_, "newest first");
     }
 
     Result<int> run(Session &session) override {
-        std::int64_t since = INT64_MIN;
-        if (!since_.empty()) {
-            const auto moment = parse_moment(since_, now_realtime_ns());
-            if (!moment) {
-                session.say("--since: " + moment.error().what);
-                return exit_usage;
-            }
-            since = *moment;
-        }
         const auto dir = open_incidents(session);
         if (!dir)
             return fail(dir.error());
@@ -95,12 +87,12 @@ public:
         if (!names)
             return fail(names.error());
         const std::size_t most = newest_ ? static_cast<std::size_t>(*newest_) : SIZE_MAX;
-        const bool filtered = !rule_.empty() || !comm_.empty() || !since_.empty();
+        const bool filtered = !rule_.empty() || !comm_.empty() || since_ns_ != INT64_MIN;
         if (!filtered && names->size() > most)
             names->erase(names->begin(), names->end() - static_cast<std::ptrdiff_t>(most));
         std::vector<Row> rows = read_rows(*dir, *names);
         if (filtered)
-            std::erase_if(rows, [&](const Row &row) { return !matches(row, since); });
+            std::erase_if(rows, [&](const Row &row) { return !matches(row); });
         if (rows.size() > most)
             rows.erase(rows.begin(), rows.end() - static_cast<std::ptrdiff_t>(most));
         if (reverse_)
@@ -115,10 +107,18 @@ public:
     }
 
 private:
-    bool matches(const Row &row, std::int64_t since) const {
+    Status take_since(const std::string &given) {
+        const auto moment = parse_moment(given, now_realtime_ns());
+        if (!moment)
+            return fail(moment.error());
+        since_ns_ = *moment;
+        return {};
+    }
+
+    bool matches(const Row &row) const {
         return (rule_.empty() || row.value(rule) == rule_) &&
                (comm_.empty() || fnmatch(comm_.c_str(), std::string(row.value(comm)).c_str(), 0) == 0) &&
-               row.time_ns.value_or(since) >= since;
+               row.time_ns.value_or(INT64_MAX) >= since_ns_;
     }
 
     static void print_json(const std::vector<Row> &rows, Session &session) {
@@ -189,7 +189,8 @@ private:
         return most ? clipped(text, most) : text;
     }
 
-    std::string rule_, comm_, since_;
+    std::string rule_, comm_;
+    std::int64_t since_ns_ = INT64_MIN;
     std::optional<std::uint64_t> newest_;
     bool reverse_ = false;
 };

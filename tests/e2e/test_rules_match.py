@@ -8,6 +8,7 @@ import pytest
 
 from lib.cgroup import cgroup, inside
 from lib.programs import victim
+from lib.reference import Strace
 from lib.victims import finish, let_die, run, running, waiting_victim
 from lib.wait import until
 
@@ -91,13 +92,15 @@ def test_by_unit_started_before_the_daemon(daemon):
         assert watcher.incident(watched.pid).process["unit"] == "incidentd-test.service"
 
 
-def test_watched_from_the_first_syscall(daemon):
-    """A process is recorded until it is ruled out: nothing before the verdict is missing."""
+def test_watched_from_the_first_syscall(daemon, tmp_path):
+    """A process is recorded until it is ruled out: nothing the program did before the verdict is missing."""
     watcher = daemon(rules=rules(f'exe = ["{victim("die")}"]'))
     died = run(victim("die"), "null-read")
-    incident = watcher.incident(died.pid)
-    assert incident.accounting(died.pid)["since_birth"] is True
-    assert "execve" in [call["name"] for call in incident.calls(died.pid)]
+    recorded = [call["name"] for call in watcher.incident(died.pid).calls(died.pid)]
+    strace = Strace(tmp_path / "strace", victim("die"), "null-read")
+    execve, *traced = strace.calls(strace.first_tid())
+    assert execve == "execve"
+    assert recorded[-len(traced) :] == traced
 
 
 def test_a_cooldown_suppresses_and_counts(daemon):

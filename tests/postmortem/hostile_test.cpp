@@ -77,7 +77,7 @@ TEST_P(BrokenIncident, NamesTheBundleAndTheFile) {
 
 INSTANTIATE_TEST_SUITE_P(Hostile, BrokenIncident,
                          testing::Values(Broken{"", "empty file"},
-                                         Broken{"{\"rule\":", "not JSON from line 1, column 8 on"},
+                                         Broken{"{\"rule\":", "not JSON from line 1, column 9 on"},
                                          Broken{"[1,2]", "not a JSON object"}, Broken{"null", "not a JSON object"},
                                          Broken{std::string(1 << 20, '['), "JSON nested deeper than 64 levels"}));
 

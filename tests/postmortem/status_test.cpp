@@ -37,6 +37,7 @@ public:
         });
     }
     ~FakeDaemon() {
+        shutdown(fd_, SHUT_RDWR); // nobody may have asked
         thread_.join();
         close(fd_);
     }

@@ -11,15 +11,21 @@ install_incidentd
 
 type="exec"
 ! grep -qa sd_notify "$(command -v incidentd)" || type="notify"
+daemon_log() { journalctl -u incidentd-test -n 60 -o cat; }
 started() {
     systemd-run --quiet --unit=incidentd-test --property=Type=$type --property=TimeoutStartSec=180 \
         "$(command -v incidentd)" --foreground --config /root/incidentd.toml --rules "$SOURCE/systemd/rules.d"
 }
 # The shipped configuration, but for the time systemd-coredump may take here.
 sed 's/^#core_wait = .*/core_wait = "5m"/' "$SOURCE/systemd/incidentd.toml" > /root/incidentd.toml
-check "starts as a unit (Type=$type)" started
+if started; then
+    ok "starts as a unit (Type=$type)"
+else
+    fail "starts as a unit (Type=$type)" "$(daemon_log)"
+    exit 0
+fi
 if ! within 120 incidentctl --json status; then
-    fail "incidentctl status answers" "$(incidentctl status 2>&1)" "$(journalctl -u incidentd-test -n 60 -o cat)"
+    fail "incidentctl status answers" "$(incidentctl status 2>&1)" "$(daemon_log)"
     exit 0
 fi
 ok "incidentctl status answers"
@@ -59,7 +65,7 @@ dies() {
     wait $pid 2> /dev/null
     said=$(cat /tmp/said)
     if ! incidentctl wait --pid $pid --timeout 120s > /tmp/waited 2>&1 || ! committed $pid; then
-        fail "$what: an incident" "$(cat /tmp/waited)" "$(ls -A $INCIDENTS)" "$(journalctl -u incidentd-test -n 40 -o cat)"
+        fail "$what: an incident" "$(cat /tmp/waited)" "$(ls -A $INCIDENTS)" "$(daemon_log)"
         return 1
     fi
     ok "$what: an incident"

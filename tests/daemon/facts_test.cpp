@@ -1,0 +1,88 @@
+// Events come over a ring buffer whose bytes are whatever stood there before: nothing
+// beyond what the kernel side filled in may be believed, or end up in a bundle.
+#include "daemon/facts.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+namespace incident::daemon {
+namespace {
+
+template <typename T> T garbage() {
+    T event;
+    std::memset(static_cast<void *>(&event), 0x5a, sizeof(event));
+    return event;
+}
+
+TEST(Tidy, BringsCountsOfADeathWithinItsArrays) {
+    auto event = garbage<bpf::death_event>();
+    tidy(event);
+    EXPECT_LE(event.args_length, ARGS_LEN);
+    EXPECT_LE(event.exe.parts, PATH_PARTS);
+    EXPECT_LE(event.cgroup_parts, CGROUP_PARTS);
+    EXPECT_LE(event.vmas, VMA_RECORDS);
+    EXPECT_EQ(event.comm[COMM_LEN - 1], 0);
+    EXPECT_EQ(event.exe.part[0][PATH_PART_LEN - 1], 0);
+}
+
+TEST(Tidy, ZeroesWhatWasNotFilledIn) {
+    auto event = garbage<bpf::death_event>();
+    event.args_length = 3;
+    event.exe.parts = 1;
+    event.cgroup_parts = 0;
+    event.vmas = 0;
+    event.has_siginfo = 0;
+    tidy(event);
+    EXPECT_EQ(event.args[2], 0x5a);
+    EXPECT_EQ(event.args[3], 0);
+    EXPECT_EQ(event.exe.part[1][0], 0);
+    EXPECT_EQ(event.cgroup[0][0], 0);
+    EXPECT_EQ(event.vma[0].start, 0u);
+    EXPECT_EQ(event.siginfo[0], 0);
+}
+
+TEST(Tidy, ZeroesTheUnreadPartOfAWindow) {
+    auto event = garbage<bpf::thread_event>();
+    event.window[0].length = 8;
+    event.kernel_frames = 1000;
+    tidy(event);
+    EXPECT_EQ(event.window[0].bytes[7], 0x5a);
+    EXPECT_EQ(event.window[0].bytes[8], 0);
+    EXPECT_EQ(event.kernel_frames, unsigned{KERNEL_FRAMES});
+}
+
+TEST(Paths, AreJoinedRootFirst) {
+    bpf::kernel_path path{};
+    path.parts = 3;
+    std::strcpy(path.part[0], "redis-server");
+    std::strcpy(path.part[1], "bin");
+    std::strcpy(path.part[2], "usr");
+    EXPECT_EQ(path_of(path), "/usr/bin/redis-server");
+    EXPECT_EQ(path_of(bpf::kernel_path{}), "");
+}
+
+TEST(Paths, TheRootCgroupHasNoParts) {
+    char parts[CGROUP_PARTS][CGROUP_PART_LEN] = {"foo.service", "system.slice"};
+    EXPECT_EQ(cgroup_of(parts, 2), "/system.slice/foo.service");
+    EXPECT_EQ(cgroup_of(parts, 0), "/");
+}
+
+TEST(Facts, OfAProcessThatIsGoneAreTheKernels) {
+    bpf::death_event event{};
+    event.h.tgid = 0x7ffffff0; // beyond any pid_max
+    event.euid = 33;
+    std::strcpy(event.leader_comm, "nginx");
+    event.exe.parts = 1;
+    std::strcpy(event.exe.part[0], "nginx");
+    event.cgroup_parts = 2;
+    std::strcpy(event.cgroup[0], "nginx.service");
+    std::strcpy(event.cgroup[1], "system.slice");
+    const auto facts = facts_of({}, event);
+    EXPECT_EQ(facts.exe, "/nginx");
+    EXPECT_EQ(facts.unit, "nginx.service");
+    EXPECT_EQ(facts.uid, 33u);
+}
+
+} // namespace
+} // namespace incident::daemon

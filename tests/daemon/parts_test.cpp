@@ -1,0 +1,127 @@
+// The daemon's smaller parts, each alone: memory plan, losses in words, kernel symbols,
+// the budget, the control socket and its lock.
+#include "daemon/control.h"
+#include "daemon/kernel_symbols.h"
+#include "daemon/recorder.h"
+#include "daemon/retention.h"
+
+#include <gmock/gmock.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+namespace incident::daemon {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::SizeIs;
+
+class Directory : public testing::Test {
+protected:
+    Directory() {
+        std::string name = (fs::temp_directory_path() / "daemon_parts.XXXXXX").string();
+        root = ::mkdtemp(name.data());
+    }
+    ~Directory() override { fs::remove_all(root); }
+    fs::path root;
+};
+
+TEST(MemoryPlan, CountsEveryMapThatConfigurationSizes) {
+    rules::Config::Record record;
+    record.threads = 1000;
+    record.syscalls = 64;
+    record.processes = 100;
+    record.ring_buffer = 1 << 20;
+    const auto plan = plan_memory(record, 32767);
+    EXPECT_EQ(plan.rings, 1000u * (256 + 11008 + 64 * 80));
+    EXPECT_EQ(plan.tid_table, 4u * 32768);
+    EXPECT_EQ(plan.events, 1u << 20);
+    EXPECT_EQ(plan.total(), plan.rings + plan.tid_table + plan.processes + plan.events);
+}
+
+TEST(Losses, AreToldSinceAReadingAndByConcern) {
+    LossCounts before{}, now{};
+    before[bpf::LOSS_THREAD_EVENT] = 2;
+    now[bpf::LOSS_THREAD_EVENT] = 5;
+    now[bpf::LOSS_PATH_CUT] = 1;
+    const auto capture = describe_losses(now, before, true);
+    ASSERT_THAT(capture, SizeIs(1));
+    EXPECT_EQ(capture[0].count, 3u);
+    EXPECT_THAT(capture[0].where, HasSubstr("thread event"));
+    EXPECT_THAT(describe_losses(now, {}, false), SizeIs(2));
+    EXPECT_THAT(describe_losses(now, now, false), SizeIs(0));
+}
+
+TEST_F(Directory, KernelSymbolsAreFoundByTheAddressBelow) {
+    std::ofstream(root / "kallsyms") << "ffffffff81000100 T schedule\n"
+                                        "ffffffff81000000 t first\n"
+                                        "ffffffff82000000 D some_data\n"
+                                        "ffffffffc0000000 t spa_sync\t[zfs]\n"
+                                        "not a line\n";
+    const auto symbols = KernelSymbols::load((root / "kallsyms").string());
+    EXPECT_EQ(symbols.name(0xffffffff8100012f), "schedule+0x2f");
+    EXPECT_EQ(symbols.name(0xffffffff81000000), "first+0x0");
+    EXPECT_EQ(symbols.name(0xffffffffc0000010), "spa_sync+0x10 [zfs]");
+    EXPECT_EQ(symbols.name(0xffffffff90000000), "") << "too far from any symbol";
+    EXPECT_EQ(symbols.name(0x1000), "");
+    EXPECT_TRUE(KernelSymbols::load((root / "none").string()).empty());
+}
+
+TEST_F(Directory, TheBudgetRemovesTheOldestButNeverTheNewest) {
+    auto incidents = capture::IncidentsDir::open(root.string(), true);
+    ASSERT_TRUE(incidents);
+    std::vector<std::string> names;
+    for (std::uint64_t second = 1; second <= 4; ++second) {
+        names.push_back(capture::bundle_name(second * 1'000'000'000, "crash", "x", 7, "00000" + std::to_string(second)));
+        auto partial = incidents->begin(names.back());
+        ASSERT_TRUE(partial);
+        ASSERT_TRUE(partial->add("incident.json", std::string_view("{}")));
+        ASSERT_TRUE(partial->commit());
+    }
+    Retention two({.bundles = 2, .bytes = 1 << 20, .keep_free = 0});
+    ASSERT_TRUE(two.keep_within(*incidents, names[3]));
+    EXPECT_THAT(*incidents->names(), ElementsAre(names[2], names[3]));
+    Retention nothing({.bundles = 2, .bytes = 0, .keep_free = 0});
+    ASSERT_TRUE(nothing.keep_within(*incidents, names[3]));
+    EXPECT_THAT(*incidents->names(), ElementsAre(names[3]));
+}
+
+TEST_F(Directory, OneDaemonAStateDirectory) {
+    const auto first = StateLock::take(root.string());
+    ASSERT_TRUE(first);
+    const auto second = StateLock::take(root.string());
+    ASSERT_FALSE(second);
+    EXPECT_THAT(second.error().what, HasSubstr("another incidentd uses"));
+}
+
+TEST_F(Directory, TheControlSocketAnswersAndIsRootsAlone) {
+    // longer than sun_path, which is why it is bound through a descriptor
+    const fs::path deep = root / std::string(100, 'd') / std::string(100, 'e');
+    fs::create_directories(deep);
+    auto control = Control::listen(deep.string(), [](const std::string &request) { return "got " + request; });
+    ASSERT_TRUE(control) << control.error().what;
+    EXPECT_EQ(fs::status(deep / "control.sock").permissions(), fs::perms(0600));
+
+    const fs::path link = root / "l"; // a client's short way there
+    fs::create_directory_symlink(deep, link);
+    const int client = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    std::snprintf(address.sun_path, sizeof(address.sun_path), "%s/control.sock", link.c_str());
+    ASSERT_EQ(::connect(client, reinterpret_cast<sockaddr *>(&address), sizeof(address)), 0);
+    ASSERT_EQ(::write(client, "hello\n", 6), 6);
+    control->serve();
+    char reply[32] = {};
+    EXPECT_EQ(::read(client, reply, sizeof(reply) - 1), 9);
+    EXPECT_STREQ(reply, "got hello");
+    ::close(client);
+}
+
+} // namespace
+} // namespace incident::daemon
