@@ -94,8 +94,8 @@ const volatile __u32 stack_pages_max __weak = 8;
 const volatile __u16 syscall_class[2][SYSCALL_CLASSES] __weak = {};
 
 /* Settings that a reload changes; the daemon writes them through its mapping. */
-__u32 watch_epoch __weak = 1;  /* the current generation of watch decisions, 1 .. 2^30 */
-__u32 watch_all __weak = 0;    /* some rule has no match: no need to ask */
+__u32 watch_epoch __weak = 1; /* the current generation of watch decisions, 1 .. 2^30 */
+__u32 watch_all __weak = 0;   /* some rule has no match: no need to ask */
 __u32 look_at_comm __weak = 0;
 __u32 look_at_cgroup __weak = 0;
 __u64 fatal_signals __weak = 0;   /* bit n - 1: some rule wants signal n when it kills */

@@ -11,7 +11,7 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-#define SIGNAL_UNKILLABLE_FLAG 0x40  /* include/linux/sched/signal.h */
+#define SIGNAL_UNKILLABLE_FLAG 0x40 /* include/linux/sched/signal.h */
 #define SIGNAL_GROUP_EXIT_FLAG 0x04
 #define SIGKILL_NUMBER 9
 #define SIGSTOP_NUMBER 19
@@ -144,8 +144,13 @@ int BPF_PROG(signal_taken, int delivered, struct kernel_siginfo *info, struct k_
     }
 
     struct capture capture = {
-        .ctx = ctx, .info = info, .number = number, .delivered = delivered, .disposition = disposition,
-        .group_exit_code = group_exit_code, .slot = ~0u,
+        .ctx = ctx,
+        .info = info,
+        .number = number,
+        .delivered = delivered,
+        .disposition = disposition,
+        .group_exit_code = group_exit_code,
+        .slot = ~0u,
     };
     struct thread_slot *thread = 0;
     __u32 slot = value - 1;

@@ -150,8 +150,7 @@ void Assembler::on_thread(std::span<const std::uint8_t> bytes) {
         return;
     tidy(*event);
     const bool signalled = event->role == bpf::ROLE_SIGNALLED;
-    const auto found =
-        assemblies_.find({event->h.tgid, event->h.process_start_boot_ns, signalled ? event->h.tid : 0});
+    const auto found = assemblies_.find({event->h.tgid, event->h.process_start_boot_ns, signalled ? event->h.tid : 0});
     if (found == assemblies_.end() || found->second.closed) {
         // Its death event was lost (find_lost will tell), or it came after the deadline.
         if (found != assemblies_.end() && !signalled && event->slot != ~0u)
@@ -196,8 +195,8 @@ void Assembler::add_silent_threads(Assembly &assembly) {
     const bool fatal = process.event.fatal != 0;
     for (const auto slot : recorder_.slots_of(process.event.h.tgid, process.event.h.process_start_boot_ns)) {
         const auto header = recorder_.header(slot);
-        const bool known = std::ranges::any_of(
-            process.threads, [&](const auto &thread) { return thread.tid == header.tid; });
+        const bool known =
+            std::ranges::any_of(process.threads, [&](const auto &thread) { return thread.tid == header.tid; });
         if (!known) {
             capture::ThreadSnapshot thread;
             thread.tid = header.tid;
@@ -313,7 +312,7 @@ void Assembler::find_lost(std::uint64_t now_ns) {
         if (assemblies_.contains({tgid, entry->start_boot_ns, 0}))
             continue;
         bpf::death_event event{};
-        event.h = {bpf::EVENT_DEATH,  EVENT_LAYOUT, entry->death_ns, tgid, entry->death_tid, entry->start_boot_ns, 0};
+        event.h = {bpf::EVENT_DEATH, EVENT_LAYOUT, entry->death_ns, tgid, entry->death_tid, entry->start_boot_ns, 0};
         event.fatal = 1;
         event.number = entry->death_signal;
         event.delivered = entry->death_signal;

@@ -41,8 +41,8 @@ Result<Control> Control::listen(const std::string &state, std::function<std::str
     fmt::format_to_n(address.sun_path, sizeof(address.sun_path) - 1, "/proc/self/fd/{}/control.sock", directory.get());
     control.socket_ = UniqueFd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     const mode_t mask = ::umask(0177);
-    const bool bound = control.socket_ && ::bind(control.socket_.get(), reinterpret_cast<sockaddr *>(&address),
-                                                 sizeof(address)) == 0;
+    const bool bound =
+        control.socket_ && ::bind(control.socket_.get(), reinterpret_cast<sockaddr *>(&address), sizeof(address)) == 0;
     const int error = errno;
     ::umask(mask);
     if (!bound)

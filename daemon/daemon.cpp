@@ -167,7 +167,11 @@ Status Daemon::wire() {
     core_timer_ = *look;
     second_timer_.arm_in(1000 * millisecond);
     for (const auto &wired : {
-             loop_->on_readable(recorder_->fd(), [this] { tend_delay_ns_ = first_tend_ns; on_events(); }),
+             loop_->on_readable(recorder_->fd(),
+                                [this] {
+                                    tend_delay_ns_ = first_tend_ns;
+                                    on_events();
+                                }),
              loop_->on_readable(writer_->fd(), [this] { on_written(); }),
              loop_->on_readable(control_->fd(), [this] { control_->serve(); }),
              loop_->on_signal(SIGTERM, [this] { loop_->stop(); }),
@@ -182,9 +186,9 @@ Status Daemon::wire() {
 
 Status Daemon::run() {
     const auto use = recorder_->use();
-    spdlog::info("recording: {} rules, up to {} threads with {} syscalls each, {} MiB of kernel memory; incidents in {}",
-                 engine_->rules().size(), use.threads_max, use.syscalls_per_thread, use.memory_bytes >> 20,
-                 incidents_->path());
+    spdlog::info(
+        "recording: {} rules, up to {} threads with {} syscalls each, {} MiB of kernel memory; incidents in {}",
+        engine_->rules().size(), use.threads_max, use.syscalls_per_thread, use.memory_bytes >> 20, incidents_->path());
     sd_notifyf(0, "READY=1\nSTATUS=Recording with %zu rules", engine_->rules().size());
     const auto ran = loop_->run();
     sd_notify(0, "STOPPING=1");
@@ -279,7 +283,8 @@ void Daemon::on_second() {
 }
 
 void Daemon::reload() {
-    sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%llu", static_cast<unsigned long long>(clock_ns(CLOCK_MONOTONIC) / 1000));
+    sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%llu",
+               static_cast<unsigned long long>(clock_ns(CLOCK_MONOTONIC) / 1000));
     auto loaded = load_rules(rule_directories(options_), !options_.rules.empty());
     if (!loaded) {
         spdlog::error("reload: {}; the rules stay as they were", loaded.error().what);
@@ -317,8 +322,8 @@ std::string Daemon::answer(const std::string &request) {
     if (!status)
         return "{\"error\": \"unknown request\"}\n";
     const auto now = clock_ns(CLOCK_MONOTONIC);
-    return status_json({*recorder_, *engine_, rule_errors_, counters_,
-                        assembler_->open() + writer_->pending(), assembler_->counters().suppressed, options_.state,
+    return status_json({*recorder_, *engine_, rule_errors_, counters_, assembler_->open() + writer_->pending(),
+                        assembler_->counters().suppressed, options_.state,
                         clock_ns(CLOCK_REALTIME) - (now - started_ns_), now - started_ns_});
 }
 

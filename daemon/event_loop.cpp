@@ -86,10 +86,16 @@ bool EventLoop::Timer::armed() const {
     return sd_event_source_get_enabled(source_, &enabled) >= 0 && enabled != SD_EVENT_OFF;
 }
 
-void EventLoop::watchdog() { sd_event_set_watchdog(event_.get(), true); }
+void EventLoop::watchdog() {
+    sd_event_set_watchdog(event_.get(), true);
+}
 
-Status EventLoop::run() { return checked(sd_event_loop(event_.get()), "running the event loop"); }
+Status EventLoop::run() {
+    return checked(sd_event_loop(event_.get()), "running the event loop");
+}
 
-void EventLoop::stop() { sd_event_exit(event_.get(), 0); }
+void EventLoop::stop() {
+    sd_event_exit(event_.get(), 0);
+}
 
 } // namespace incident::daemon

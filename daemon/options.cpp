@@ -11,7 +11,8 @@ namespace incident::daemon {
 std::optional<Options> parse_options(int argc, char **argv, int &status) {
     Options options;
     CLI::App app("incidentd: flight recorder and core-dump trigger for Linux processes", "incidentd");
-    app.add_option("--config", options.config, "configuration file (default " + default_config + ")")->type_name("FILE");
+    app.add_option("--config", options.config, "configuration file (default " + default_config + ")")
+        ->type_name("FILE");
     app.add_option("--rules", options.rules,
                    "directory of rule files, may be repeated, later ones override (default " + default_rule_dirs[0] +
                        ", " + default_rule_dirs[1] + ")")

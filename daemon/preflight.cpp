@@ -21,7 +21,9 @@ std::uint64_t effective_capabilities() {
     return data[0].effective | static_cast<std::uint64_t>(data[1].effective) << 32;
 }
 
-bool has(std::uint64_t set, int capability) { return set >> capability & 1; }
+bool has(std::uint64_t set, int capability) {
+    return set >> capability & 1;
+}
 
 } // namespace
 
@@ -45,8 +47,9 @@ Status preflight(const std::string &sys_root) {
         return fail(fmt::format("kernel {} is too old: 6.1 or newer is needed", name.release));
     const std::string btf = sys_root + "/kernel/btf/vmlinux";
     if (::access(btf.c_str(), R_OK))
-        return fail(fmt::format("no kernel BTF ({}: {}): a kernel with CONFIG_DEBUG_INFO_BTF=y is needed, and /sys mounted",
-                                btf, std::strerror(errno)));
+        return fail(
+            fmt::format("no kernel BTF ({}: {}): a kernel with CONFIG_DEBUG_INFO_BTF=y is needed, and /sys mounted",
+                        btf, std::strerror(errno)));
     return {};
 }
 

@@ -94,20 +94,34 @@ private:
 
 const char *loss_name(int place) {
     switch (place) {
-    case bpf::LOSS_SLOT: return "slots: no free ring for a thread ([record] threads)";
-    case bpf::LOSS_TID_RANGE: return "slots: syscalls of threads whose id lies beyond the table";
-    case bpf::LOSS_PROCESS_ENTRY: return "processes: no entry for a process ([record] processes)";
-    case bpf::LOSS_DEATH_EVENT: return "ring buffer: death event";
-    case bpf::LOSS_THREAD_EVENT: return "ring buffer: thread event";
-    case bpf::LOSS_THREAD_STACK: return "ring buffer: stack of a thread";
-    case bpf::LOSS_GONE_EVENT: return "ring buffer: gone event";
-    case bpf::LOSS_WATCH_EVENT: return "ring buffer: watch question";
-    case bpf::LOSS_PATH_CUT: return "paths: longer than PATH_MAX";
-    case bpf::LOSS_PATH_FAULT: return "paths: not readable";
-    case bpf::LOSS_FREE_SLOT: return "slots: free list refused a slot";
-    case bpf::LOSS_VMA: return "mappings: the crash's own was not looked up";
-    case bpf::LOSS_SCRATCH: return "scratch memory missing";
-    default: return "unknown place";
+    case bpf::LOSS_SLOT:
+        return "slots: no free ring for a thread ([record] threads)";
+    case bpf::LOSS_TID_RANGE:
+        return "slots: syscalls of threads whose id lies beyond the table";
+    case bpf::LOSS_PROCESS_ENTRY:
+        return "processes: no entry for a process ([record] processes)";
+    case bpf::LOSS_DEATH_EVENT:
+        return "ring buffer: death event";
+    case bpf::LOSS_THREAD_EVENT:
+        return "ring buffer: thread event";
+    case bpf::LOSS_THREAD_STACK:
+        return "ring buffer: stack of a thread";
+    case bpf::LOSS_GONE_EVENT:
+        return "ring buffer: gone event";
+    case bpf::LOSS_WATCH_EVENT:
+        return "ring buffer: watch question";
+    case bpf::LOSS_PATH_CUT:
+        return "paths: longer than PATH_MAX";
+    case bpf::LOSS_PATH_FAULT:
+        return "paths: not readable";
+    case bpf::LOSS_FREE_SLOT:
+        return "slots: free list refused a slot";
+    case bpf::LOSS_VMA:
+        return "mappings: the crash's own was not looked up";
+    case bpf::LOSS_SCRATCH:
+        return "scratch memory missing";
+    default:
+        return "unknown place";
     }
 }
 
@@ -122,12 +136,17 @@ const char *loss_reason(int place) {
     case bpf::LOSS_THREAD_EVENT:
     case bpf::LOSS_THREAD_STACK:
     case bpf::LOSS_GONE_EVENT:
-    case bpf::LOSS_WATCH_EVENT: return "full: [record] ring_buffer is too small for what died at once";
+    case bpf::LOSS_WATCH_EVENT:
+        return "full: [record] ring_buffer is too small for what died at once";
     case bpf::LOSS_SLOT:
-    case bpf::LOSS_PROCESS_ENTRY: return "more live threads or processes than configured";
-    case bpf::LOSS_VMA: return "the address space was locked by another thread";
-    case bpf::LOSS_PATH_FAULT: return "the memory was unreadable at entry and at return";
-    default: return "";
+    case bpf::LOSS_PROCESS_ENTRY:
+        return "more live threads or processes than configured";
+    case bpf::LOSS_VMA:
+        return "the address space was locked by another thread";
+    case bpf::LOSS_PATH_FAULT:
+        return "the memory was unreadable at entry and at return";
+    default:
+        return "";
     }
 }
 
@@ -183,10 +202,13 @@ Status Recorder::Impl::size_maps(std::uint32_t pid_max) {
         bpf_map *map;
         std::uint64_t entries;
     } sizes[] = {
-        {maps.slot_of, pid_max + 1ull},      {maps.threads, record.threads},
+        {maps.slot_of, pid_max + 1ull},
+        {maps.threads, record.threads},
         {maps.records, static_cast<std::uint64_t>(record.threads) * record.syscalls},
-        {maps.sides, record.threads},        {maps.free_slots, record.threads},
-        {maps.processes, record.processes},  {maps.events, record.ring_buffer},
+        {maps.sides, record.threads},
+        {maps.free_slots, record.threads},
+        {maps.processes, record.processes},
+        {maps.events, record.ring_buffer},
     };
     for (const auto &[map, entries] : sizes) {
         if (entries > UINT32_MAX)
@@ -214,12 +236,12 @@ Status Recorder::Impl::load(std::uint32_t stack_bytes) {
     const std::uint32_t pid_max = read_pid_max();
     plan = plan_memory(record, pid_max);
     if (plan.total() > record.memory_limit)
-        return fail(fmt::format("the configured rings need {} MiB at worst ({} threads with {} syscalls: {} MiB; thread "
-                                "table: {} MiB; {} processes: {} MiB; ring buffer: {} MiB), more than [record] "
-                                "memory_limit = {} MiB: lower threads or syscalls, or raise the limit",
-                                (plan.total() >> 20) + 1, record.threads, record.syscalls, plan.rings >> 20,
-                                plan.tid_table >> 20, record.processes, plan.processes >> 20, plan.events >> 20,
-                                record.memory_limit >> 20));
+        return fail(fmt::format(
+            "the configured rings need {} MiB at worst ({} threads with {} syscalls: {} MiB; thread "
+            "table: {} MiB; {} processes: {} MiB; ring buffer: {} MiB), more than [record] "
+            "memory_limit = {} MiB: lower threads or syscalls, or raise the limit",
+            (plan.total() >> 20) + 1, record.threads, record.syscalls, plan.rings >> 20, plan.tid_table >> 20,
+            record.processes, plan.processes >> 20, plan.events >> 20, record.memory_limit >> 20));
     skeleton = recorder_bpf__open();
     if (!skeleton)
         return fail(Error::system("opening the BPF programs"));
@@ -227,14 +249,16 @@ Status Recorder::Impl::load(std::uint32_t stack_bytes) {
         return sized;
     skeleton->rodata->slots = record.threads;
     skeleton->rodata->ring_length = record.syscalls;
-    skeleton->rodata->stack_pages_max = std::min<std::uint32_t>((stack_bytes + STACK_PAGE - 1) / STACK_PAGE, STACK_PAGES_MAX);
+    skeleton->rodata->stack_pages_max =
+        std::min<std::uint32_t>((stack_bytes + STACK_PAGE - 1) / STACK_PAGE, STACK_PAGES_MAX);
     __u16 classes[2][SYSCALL_CLASSES];
     fill_syscall_classes(classes, record.all_paths);
     static_assert(sizeof(classes) == sizeof(skeleton->rodata->syscall_class));
     std::memcpy(const_cast<void *>(static_cast<const volatile void *>(skeleton->rodata->syscall_class)), classes,
                 sizeof(classes));
     if (const int error = recorder_bpf__load(skeleton))
-        return fail(Error{fmt::format("the kernel refused the BPF programs: {}\n{}", std::strerror(-error), libbpf_tail()), -error});
+        return fail(Error{
+            fmt::format("the kernel refused the BPF programs: {}\n{}", std::strerror(-error), libbpf_tail()), -error});
     if (auto filled = fill_free_slots(); !filled)
         return filled;
 
@@ -242,7 +266,8 @@ Status Recorder::Impl::load(std::uint32_t stack_bytes) {
     auto map = [](bpf_map *of, bool writable) {
         return Mapping::of(bpf_map__fd(of), bpf_map__value_size(of), bpf_map__max_entries(of), writable);
     };
-    auto mapped_threads = map(maps.threads, true), mapped_records = map(maps.records, false), mapped_sides = map(maps.sides, false);
+    auto mapped_threads = map(maps.threads, true), mapped_records = map(maps.records, false),
+         mapped_sides = map(maps.sides, false);
     for (auto *mapped : {&mapped_threads, &mapped_records, &mapped_sides})
         if (!*mapped)
             return fail(mapped->error());
@@ -257,7 +282,8 @@ Status Recorder::Impl::load(std::uint32_t stack_bytes) {
         return fail(Error::system("counting CPUs", -possible));
     cpus = static_cast<std::uint32_t>(possible);
     if (const int error = recorder_bpf__attach(skeleton))
-        return fail(Error{fmt::format("attaching the BPF programs: {}\n{}", std::strerror(-error), libbpf_tail()), -error});
+        return fail(
+            Error{fmt::format("attaching the BPF programs: {}\n{}", std::strerror(-error), libbpf_tail()), -error});
     timespec now{};
     ::clock_gettime(CLOCK_BOOTTIME, &now);
     skeleton->bss->recording_since_boot_ns = now.tv_sec * 1'000'000'000ull + now.tv_nsec;
@@ -299,7 +325,9 @@ void Recorder::give_verdict(const bpf::watch_key &key, bool watch) {
     bpf_map_update_elem(bpf_map__fd(impl_->skeleton->maps.verdicts), &key, &verdict, BPF_ANY);
 }
 
-int Recorder::fd() const { return ring_buffer__epoll_fd(impl_->buffer); }
+int Recorder::fd() const {
+    return ring_buffer__epoll_fd(impl_->buffer);
+}
 
 Status Recorder::consume(const std::function<void(std::span<const std::uint8_t>)> &on_event) {
     impl_->on_event = &on_event;

@@ -22,7 +22,7 @@ struct MemoryPlan {
     std::uint64_t rings = 0;     // per-thread headers, syscall records, opens and paths
     std::uint64_t tid_table = 0; // 4 bytes × pid_max
     std::uint64_t processes = 0;
-    std::uint64_t events = 0;    // ring buffer
+    std::uint64_t events = 0; // ring buffer
     std::uint64_t total() const { return rings + tid_table + processes + events; }
 };
 MemoryPlan plan_memory(const rules::Config::Record &record, std::uint32_t pid_max);

@@ -42,8 +42,7 @@ Status Retention::keep_within(capture::IncidentsDir &directory, const std::strin
     }
     std::size_t count = names->size();
     for (const auto &name : *names) { // oldest first
-        const bool over =
-            count > budget_.bundles || total > budget_.bytes || free_bytes(directory) < budget_.keep_free;
+        const bool over = count > budget_.bundles || total > budget_.bytes || free_bytes(directory) < budget_.keep_free;
         if (!over || name == keep)
             break;
         if (auto removed = directory.remove(name); !removed)

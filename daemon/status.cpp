@@ -47,8 +47,9 @@ const char *watching(const rules::Engine &engine) {
 
 std::string status_json(const StatusInput &input) {
     const auto use = input.recorder.use();
-    const auto started = std::chrono::system_clock::time_point(
-        std::chrono::duration_cast<std::chrono::system_clock::duration>(std::chrono::nanoseconds(input.started_realtime_ns)));
+    const auto started =
+        std::chrono::system_clock::time_point(std::chrono::duration_cast<std::chrono::system_clock::duration>(
+            std::chrono::nanoseconds(input.started_realtime_ns)));
     nlohmann::ordered_json status = {
         {"version", INCIDENTD_VERSION},
         {"pid", ::getpid()},

@@ -100,15 +100,15 @@ WriteResult Writer::write(WriteJob &job) {
         capture::collect_host(os_, kernel_log_slice, {}, incident.collected);
 
     BuildIds build_ids(incident.input.process.gone ? "" : fmt::format("{}/{}/root", os_.proc, event.h.tgid));
-    capture::RenderContext context{.input = incident.input,
-                                   .collected = incident.collected,
-                                   .id = job.name,
-                                   .build_id_exe = {},
-                                   .kernel_symbol = [](std::uint64_t address) { return kernel_symbols().name(address); },
-                                   .build_id_of = [&](const std::string &path,
-                                                      std::uint64_t inode) { return build_ids.of(path, inode); },
-                                   .redact = job.redact,
-                                   .core = job.core};
+    capture::RenderContext context{
+        .input = incident.input,
+        .collected = incident.collected,
+        .id = job.name,
+        .build_id_exe = {},
+        .kernel_symbol = [](std::uint64_t address) { return kernel_symbols().name(address); },
+        .build_id_of = [&](const std::string &path, std::uint64_t inode) { return build_ids.of(path, inode); },
+        .redact = job.redact,
+        .core = job.core};
     context.build_id_exe = capture::build_id_of_head(event.elf[1].bytes, event.elf[1].length);
     if (context.build_id_exe.empty())
         context.build_id_exe = build_ids.of(incident.facts.exe, 0);

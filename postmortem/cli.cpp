@@ -81,19 +81,20 @@ public:
     explicit CommandLine(Session &session) : session_(session), verbs_(all_verbs()) {
         app_.name("incidentctl");
         app_.set_help_flag("-h,--help", "print this help, or a verb's with VERB --help");
-        app_.set_version_flag("--version", "incidentctl " INCIDENTD_VERSION);
+        app_.set_version_flag("--version", "incidentctl " INCIDENTD_VERSION, "print the version");
         app_.add_option("--state", session.state, "state directory")
             ->type_name("DIR")
             ->capture_default_str()
             ->take_last();
         app_.add_flag("--json", session.json, "print JSON: one document, or one a line (list, timeline)");
         app_.get_formatter()->label("SUBCOMMAND", "VERB");
-        app_.get_formatter()->label("Subcommands", "Verbs");
         app_.get_formatter()->column_width(26);
         app_.footer("Exit codes: 0 done, 1 not found or a failed check, 2 usage.");
         app_.allow_extras();
         for (const auto &verb : verbs_) {
             CLI::App *sub = app_.add_subcommand(std::string(verb->name()), std::string(verb->summary()));
+            sub->group("Verbs");
+            sub->set_help_flag("-h,--help", "print this help");
             sub->fallthrough(); // --state and --json after the verb too
             sub->allow_extras();
             CliOptions &options = options_.emplace_back(*sub);
@@ -175,7 +176,7 @@ private:
         const std::size_t index = chosen();
         std::string help = app_.help();
         if (index < verbs_.size()) {
-            help = options_[index].app().help("incidentctl " + std::string(verbs_[index]->name()));
+            help = options_[index].app().help("incidentctl");
             // CLI11 knows nothing of what comes after "--": it is ours.
             if (const std::size_t end = help.find('\n', help.find("Usage:")); end != std::string::npos)
                 help.insert(end, options_[index].usage());

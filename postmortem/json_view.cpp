@@ -9,6 +9,9 @@ namespace incident::postmortem {
 namespace {
 
 bool too_deep(std::string_view text) {
+    // Most texts have too few brackets to be deep, and counting them is quick.
+    if (std::ranges::count(text, '{') + std::ranges::count(text, '[') <= static_cast<std::ptrdiff_t>(json_depth_max))
+        return false;
     std::size_t depth = 0;
     bool in_string = false;
     for (std::size_t i = 0; i < text.size(); ++i) {

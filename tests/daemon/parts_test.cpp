@@ -78,7 +78,8 @@ TEST_F(Directory, TheBudgetRemovesTheOldestButNeverTheNewest) {
     ASSERT_TRUE(incidents);
     std::vector<std::string> names;
     for (std::uint64_t second = 1; second <= 4; ++second) {
-        names.push_back(capture::bundle_name(second * 1'000'000'000, "crash", "x", 7, "00000" + std::to_string(second)));
+        names.push_back(
+            capture::bundle_name(second * 1'000'000'000, "crash", "x", 7, "00000" + std::to_string(second)));
         auto partial = incidents->begin(names.back());
         ASSERT_TRUE(partial);
         ASSERT_TRUE(partial->add("incident.json", std::string_view("{}")));

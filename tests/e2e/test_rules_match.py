@@ -95,9 +95,9 @@ def test_by_unit_started_before_the_daemon(daemon):
 def test_watched_from_the_first_syscall(daemon, tmp_path):
     """A process is recorded until it is ruled out: nothing the program did before the verdict is missing."""
     watcher = daemon(rules=rules(f'exe = ["{victim("die")}"]'))
-    died = run(victim("die"), "null-read")
+    died = run(victim("die"), "stack-overflow")
     recorded = [call["name"] for call in watcher.incident(died.pid).calls(died.pid)]
-    strace = Strace(tmp_path / "strace", victim("die"), "null-read")
+    strace = Strace(tmp_path / "strace", victim("die"), "stack-overflow")
     execve, *traced = strace.calls(strace.first_tid())
     assert execve == "execve"
     assert recorded[-len(traced) :] == traced

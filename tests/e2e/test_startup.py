@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from lib.daemon import SANITIZER_REPORT
-from lib.programs import INCIDENTD
+from lib.programs import INCIDENTD, victim
+from lib.victims import run
 from lib.wait import PATIENCE
 
 NOBODY = 65534
@@ -57,11 +58,9 @@ def test_no_kernel_type_information(daemon):
     assert "/sys/kernel/btf/vmlinux" in line
 
 
-def test_no_tracefs(daemon):
-    """Nothing of this issue's recorder needs it: the daemon starts, or names it."""
-    hidden = daemon(started=False, prefix=without("/sys/kernel/tracing"))
-    done = hidden.check()
-    assert done.returncode == 0 or "tracefs" in (done.stdout + done.stderr)
+def test_tracefs_is_not_needed(daemon):
+    watcher = daemon(prefix=without("/sys/kernel/tracing"))
+    watcher.incident(run(victim("die"), "null-read").pid)
 
 
 def test_a_state_directory_that_cannot_be_made(daemon, tmp_path):
