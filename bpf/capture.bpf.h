@@ -48,9 +48,9 @@ static __always_inline __u64 find_crash_mapping(struct task_struct *task, struct
                                                 struct pt_regs *regs)
 {
     struct mapping_found found = {};
-    __u64 address = regs->ip;
+    __u64 address = BPF_CORE_READ(regs, ip);
     if (address < USER_LOW || address >= USER_HIGH)
-        bpf_probe_read_user(&address, sizeof(address), (void *)regs->sp);
+        bpf_probe_read_user(&address, sizeof(address), (void *)BPF_CORE_READ(regs, sp));
     event->vmas = 0;
     event->vma_errors = 0;
     long error = bpf_find_vma(task, address, copy_vma, &found, 0);
@@ -183,9 +183,9 @@ static __noinline int capture_process(struct task_struct *task, struct capture *
     event->cgroup_id = cgroup_id_of(task);
     event->cgroup_parts = cgroup_names(task, event->cgroup, &event->cgroup_cut);
 
-    struct pt_regs regs;
-    bpf_probe_read_kernel(&regs, sizeof(regs), user_regs(task));
-    copy_elf_head(&event->elf[0], find_crash_mapping(task, event, &regs));
+    /* not a copy of the registers on the stack: the frames of a call chain share 512 bytes
+     * (MAX_BPF_STACK), and 6.1 refuses what 6.18 takes */
+    copy_elf_head(&event->elf[0], find_crash_mapping(task, event, user_regs(task)));
     copy_elf_head(&event->elf[1], exe_head(event));
     bpf_ringbuf_submit(event, BPF_RB_FORCE_WAKEUP);
     return 1;

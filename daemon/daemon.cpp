@@ -135,8 +135,12 @@ Status Daemon::open_state() {
     auto own = capture::IncidentsDir::open(options_.state, false); // the writer's
     if (!own)
         return fail(own.error());
-    const auto &budget = config_.budget;
-    auto writer = Writer::start(std::move(*own), {}, {budget.bundles, budget.bytes, budget.keep_free});
+    const Budget budget{config_.budget.bundles, config_.budget.bytes, config_.budget.keep_free};
+    if (Retention(budget).short_of_space(*incidents))
+        spdlog::warn(
+            "{}: less than [budget] keep_free = {} MiB is free: every new incident will remove the one before it",
+            incidents->path(), budget.keep_free >> 20);
+    auto writer = Writer::start(std::move(*own), {}, budget);
     if (!writer)
         return fail(writer.error());
     writer_ = std::move(*writer);

@@ -28,6 +28,10 @@ std::uint64_t free_bytes(const capture::IncidentsDir &directory) {
 
 } // namespace
 
+bool Retention::short_of_space(const capture::IncidentsDir &directory) const {
+    return free_bytes(directory) < budget_.keep_free;
+}
+
 Status Retention::keep_within(capture::IncidentsDir &directory, const std::string &keep) {
     const auto names = directory.names();
     if (!names)

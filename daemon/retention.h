@@ -19,6 +19,9 @@ public:
     // Removes the oldest bundles until the budget holds; never `keep`, the newest.
     Status keep_within(capture::IncidentsDir &directory, const std::string &keep);
 
+    // Less is free already than is to be kept free: each bundle would push out the one before.
+    bool short_of_space(const capture::IncidentsDir &directory) const;
+
 private:
     Budget budget_;
     std::map<std::string, std::uint64_t> sizes_; // of bundles seen: a bundle's size hardly changes
