@@ -1,16 +1,8 @@
-// Flushing, as measured for 25 files of 40 kB on ext4 (virtio disk, 100-300 bundles,
-// p50/p99 in ms from mkdir to the flushed rename):
-//   fsync after each write     4.7-9.0 / 21     one device flush after another, nothing overlaps
-//   syncfs once                6.0 / 229        waits for everybody else's dirty pages as well
-//   fdatasync at the end       3.2-3.8 / 8-206
-//   sync_file_range at each write, fsync at the end   2.3-3.8 / 5-9
-// The last is what is done: writing back begins at once and runs beside the rest of
-// the capture, and the fsyncs find it done.  sync_file_range(2) alone promises
-// nothing (no metadata, no device flush); here it is a hint and may fail.
 #include "capture/bundle_writer.h"
 
 #include "capture/bundle_name.h"
 #include "capture/dir_at.h"
+#include "capture/flush.h"
 #include "capture/manifest.h"
 
 #include <fcntl.h>
@@ -22,13 +14,6 @@
 namespace incident::capture {
 
 namespace {
-
-Status flush(int dir, std::string_view path, int flags) {
-    const UniqueFd fd = open_beneath(dir, path, flags);
-    if (!fd || retry([&] { return ::fsync(fd.get()); }) != 0)
-        return fail(Error::system("flush " + std::string(path)));
-    return {};
-}
 
 std::string_view parent_of(std::string_view path) {
     const std::size_t slash = path.rfind('/');
@@ -84,6 +69,8 @@ Result<ManifestEntry> write_bundle_file(int dir, std::string_view path, std::spa
         return fail(std::move(fd.error()));
     if (auto written = write_all(fd->get(), bytes); !written)
         return fail(std::move(written.error()).in(path));
+    // Its way to the disk runs beside the rest of the capture.  A hint: it may fail, and it
+    // promises nothing (no metadata, no device flush); seal_bundle() sees to that.
     (void)::sync_file_range(fd->get(), 0, 0, SYNC_FILE_RANGE_WRITE);
     Sha256 sum;
     sum.add(bytes);
@@ -94,17 +81,6 @@ Result<ManifestEntry> write_bundle_file(int dir, std::string_view path, std::spa
 }
 
 Status seal_bundle(int dir, std::span<const ManifestEntry> files, std::size_t first_fresh, const timespec *later_than) {
-    for (const ManifestEntry &file : files.subspan(first_fresh))
-        if (auto flushed = flush(dir, file.path, O_RDONLY); !flushed)
-            return flushed;
-    std::set<std::string_view> directories;
-    for (const ManifestEntry &file : files)
-        for (std::string_view at = parent_of(file.path); !at.empty(); at = parent_of(at))
-            directories.insert(at);
-    for (const std::string_view directory : directories)
-        if (auto flushed = flush(dir, directory, O_RDONLY | O_DIRECTORY); !flushed)
-            return flushed;
-
     auto manifest = create(dir, MANIFEST_NAME);
     if (!manifest)
         return fail(std::move(manifest.error()));
@@ -120,9 +96,15 @@ Status seal_bundle(int dir, std::span<const ManifestEntry> files, std::size_t fi
         if (::futimens(manifest->get(), times) != 0)
             return fail(Error::system("set the time of MANIFEST"));
     }
-    if (retry([&] { return ::fsync(manifest->get()); }) != 0 || retry([&] { return ::fsync(dir); }) != 0)
-        return fail(Error::system("flush MANIFEST"));
-    return {};
+    // MANIFEST is written last and yet flushed with the others, in no particular order: one
+    // that reaches the disk before what it lists is not true, its sums say so (recover()).
+    std::set<std::string> paths{".", std::string(MANIFEST_NAME)};
+    for (const ManifestEntry &file : files)
+        for (std::string_view at = parent_of(file.path); !at.empty(); at = parent_of(at))
+            paths.emplace(at);
+    for (const ManifestEntry &file : files.subspan(first_fresh))
+        paths.insert(file.path);
+    return flush_all(dir, {paths.begin(), paths.end()});
 }
 
 Result<std::string> replace_directory(int parent, const std::string &twin, const std::string &name, bool exchange) {

@@ -12,8 +12,8 @@ Result<UniqueFd> make_directory(int parent, const std::string &name);
 // One file beneath dir (0600, its directories 0700), its way to the disk begun.
 Result<ManifestEntry> write_bundle_file(int dir, std::string_view path, std::span<const std::uint8_t> bytes);
 
-// Flushes files[first_fresh..] and all directories, then writes and flushes MANIFEST.
-// After it nothing but the rename is missing.  A manifest that is to take another
+// Writes MANIFEST and flushes it, files[first_fresh..] and all directories.  After it
+// nothing but the rename is missing.  A manifest that is to take another
 // one's place gets a later modification time than that one's (see recover()).
 Status seal_bundle(int dir, std::span<const ManifestEntry> files, std::size_t first_fresh = 0,
                    const struct timespec *later_than = nullptr);

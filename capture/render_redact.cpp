@@ -75,7 +75,7 @@ std::string replaced(std::string_view text, std::vector<std::pair<std::size_t, s
 
 } // namespace
 
-Redactor::Redactor(const std::vector<std::string> &patterns) {
+Redactor::Redactor(const std::vector<std::string> &patterns, std::uint64_t steps) : steps_left_(steps) {
     for (const std::string &pattern : patterns) {
         try {
             patterns_.push_back(compile(pattern));

@@ -17,7 +17,7 @@ using Json = nlohmann::ordered_json;
 namespace {
 
 constexpr std::size_t columns = 100;
-constexpr std::size_t calls_shown = 12, threads_shown = 8, frames_shown = 4, opens_shown = 4, reasons_shown = 3;
+constexpr std::size_t calls_shown = 12, threads_shown = 8, frames_shown = 3, opens_shown = 3, reasons_shown = 2;
 
 const Json &member(const Json &object, const char *key) {
     static const Json none;

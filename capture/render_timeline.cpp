@@ -183,7 +183,7 @@ private:
         if (path_argument(call.nr(), call.compat(), true) > 1)
             decoded.args.push_back(call.open->record.dirfd == AT_FDCWD ? "AT_FDCWD"
                                                                        : std::to_string(call.open->record.dirfd));
-        decoded.args.push_back(path ? quoted(*path) : "?");
+        decoded.args.push_back(path ? capture::quoted(*path) : "?");
         if (is_open_call(call.nr(), call.compat()) && decoded.name != "creat")
             decoded.args.push_back(open_flags_text(call.open->record.open_flags));
         return decoded;
@@ -197,7 +197,7 @@ private:
 
     // strace's mark of a string that goes on
     static void mark_cut(std::vector<std::string> &args, const std::string &path) {
-        if (const auto it = std::ranges::find(args, quoted(path)); it != args.end())
+        if (const auto it = std::ranges::find(args, capture::quoted(path)); it != args.end())
             *it += "...";
     }
 

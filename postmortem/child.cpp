@@ -116,8 +116,17 @@ Result<int> SignalScope::wait(pid_t child) {
     for (;;) {
         int status = 0;
         const pid_t ended = waitpid(child, &status, WNOHANG);
-        if (ended == child)
+        if (ended == child) {
+            // One that came just before the child's end was its own as well.
+            sigset_t terminal;
+            sigemptyset(&terminal);
+            sigaddset(&terminal, SIGINT);
+            sigaddset(&terminal, SIGQUIT);
+            const timespec now{};
+            while (sigtimedwait(&terminal, nullptr, &now) > 0) {
+            }
             return status;
+        }
         if (ended < 0)
             return fail(Error::system("cannot wait for a child process"));
         const int number = sigwaitinfo(&held, nullptr);

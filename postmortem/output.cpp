@@ -79,7 +79,7 @@ void FdOutput::write(std::string_view text) {
 void FdOutput::flush() {
     std::string_view rest = buffer_;
     while (!rest.empty() && !closed_ && !error_) {
-        const ssize_t written = ::write(pipe_ >= 0 ? pipe_ : fd_, rest.data(), rest.size());
+        const ssize_t written = ::write(pipe_ ? pipe_.get() : fd_, rest.data(), rest.size());
         if (written >= 0)
             rest.remove_prefix(static_cast<std::size_t>(written));
         else if (errno == EPIPE)
@@ -91,7 +91,7 @@ void FdOutput::flush() {
 }
 
 void FdOutput::page() {
-    if (!terminal_ || pipe_ >= 0)
+    if (!terminal_ || pipe_)
         return;
     const std::string command = pager_command();
     if (command.empty() || command == "cat")
@@ -100,24 +100,21 @@ void FdOutput::page() {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) != 0)
         return; // no pager is no reason not to print
-    const auto child = spawn({"/bin/sh", "-c", command}, {.input = ends[0]});
-    ::close(ends[0]);
-    if (!child) {
-        ::close(ends[1]);
+    UniqueFd reading(ends[0]), writing(ends[1]);
+    const auto child = spawn({"/bin/sh", "-c", command}, {.input = reading.get()});
+    if (!child)
         return;
-    }
     // An interrupt is the pager's to handle while it shows what we print.
     signal(SIGINT, SIG_IGN);
     signal(SIGQUIT, SIG_IGN);
-    pipe_ = ends[1];
+    pipe_ = std::move(writing);
     pager_ = *child;
 }
 
 Status FdOutput::finish() {
     flush();
-    if (pipe_ >= 0) {
-        ::close(pipe_);
-        pipe_ = -1;
+    if (pipe_) {
+        pipe_.reset(); // the pager's end of input
         (void)wait_child(pager_);
         signal(SIGINT, SIG_DFL);
         signal(SIGQUIT, SIG_DFL);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "capture/result.h"
+#include "capture/unique_fd.h"
 
 #include <string>
 #include <string_view>
@@ -66,7 +67,7 @@ private:
     bool closed_ = false;
     std::size_t width_ = 0;
     int error_ = 0;
-    int pipe_ = -1; // to the pager
+    UniqueFd pipe_; // to the pager
     pid_t pager_ = -1;
     std::string buffer_;
 };

@@ -1,4 +1,4 @@
-"""gdb commands that show an incident bundle beside its core.
+"""gdb commands that show an incident bundle beside its core.  One file, because gdb sources one.
 
 `incidentctl gdb` loads this file.  In a gdb session of your own:
   (gdb) python import os; os.environ["INCIDENT_BUNDLE"] = "/var/lib/incidentd/incidents/NAME"

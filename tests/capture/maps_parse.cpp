@@ -44,11 +44,12 @@ TEST(MapsParse, NothingBetweenMappings) {
 }
 
 TEST(MapsParse, LinesThatAreNotTheKernelsAreLeftOut) {
-    for (const char *text : {"", "\n\n", "garbage", "1000-", "1000-2000", "1000-2000 r-xp", "2000-1000 r-xp 0 0:0 0",
-                             "1000-2000 r-xp 0 0:0 zz", "g000-2000 r-xp 0 0:0 0", "10000000000000000-2 r-xp 0 0:0 0",
-                             "1000-2000 r-x"})
+    for (const char *text :
+         {"", "\n\n", "garbage", "1000-", "1000-2000", "1000-2000 r-xp", "2000-1000 r-xp 0 0:0 0",
+          "1000-2000 r-xp 0 0:0 zz", "g000-2000 r-xp 0 0:0 0", "10000000000000000-2 r-xp 0 0:0 0", "1000-2000 r-x"})
         EXPECT_TRUE(Maps::parse(text).empty()) << text;
-    EXPECT_EQ(Maps::parse("junk\n1000-2000 r-xp 00000000 00:00 0\n\x01\xff").all().size(), 1u); // a cut file's last line
+    EXPECT_EQ(Maps::parse("junk\n1000-2000 r-xp 00000000 00:00 0\n\x01\xff").all().size(),
+              1u); // a cut file's last line
 }
 
 TEST(MapsParse, UnsortedInputIsSorted) {

@@ -23,8 +23,8 @@ template <std::size_t N> void set_text(char (&field)[N], std::string_view text) 
     std::memcpy(field, text.data(), std::min(text.size(), N));
 }
 
-inline bpf::syscall_record call(long nr, std::uint64_t start_ns, std::int64_t ret,
-                                std::vector<std::uint64_t> args = {}, std::uint64_t duration_ns = 1000) {
+inline bpf::syscall_record call(long nr, std::uint64_t start_ns, std::int64_t ret, std::vector<std::uint64_t> args = {},
+                                std::uint64_t duration_ns = 1000) {
     bpf::syscall_record record{};
     record.nr = static_cast<int>(nr);
     record.start_ns = start_ns;
@@ -56,7 +56,8 @@ struct Made {
 
     Made() {
         input.rule = {"crash", "signal", "[[rule]]\nname = \"crash\"\n", "/etc/incidentd/rules.d/a.toml:1", 2};
-        input.clocks = {trigger_ns, trigger_ns + 5 * second, trigger_ns + wall_offset, "0123456789abcdef0123456789abcdef"};
+        input.clocks = {trigger_ns, trigger_ns + 5 * second, trigger_ns + wall_offset,
+                        "0123456789abcdef0123456789abcdef"};
         bpf::death_event &event = input.process.event;
         event.h = {bpf::EVENT_DEATH, EVENT_LAYOUT, trigger_ns, 100, 101, 7 * second, 8 * second};
         event.number = event.delivered = SIGSEGV;

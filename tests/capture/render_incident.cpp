@@ -7,10 +7,10 @@ namespace incident::capture {
 namespace {
 
 using testing::call;
-using testing::Made;
-using testing::second;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::Made;
+using testing::second;
 
 TEST(RenderIncident, KeysOtherProgramsRestOn) {
     Made made;
@@ -53,10 +53,11 @@ TEST(RenderIncident, KernelFactsWhereProcIsGone) {
 
 TEST(RenderIncident, LiveFactsArePreferred) {
     Made made;
-    made.collected.files = {{"process/exe", "/opt/app (deleted)"},
-                            {"process/cmdline", std::string("app\0--live\0", 11)},
-                            {"process/cgroup", "12:cpu:/x\n1:name=systemd:/system.slice/v1.service\n0::/system.slice/live.service\n"},
-                            {"host/version", "Linux version 6.1.0-53-amd64 (debian-kernel@lists.debian.org)\n"}};
+    made.collected.files = {
+        {"process/exe", "/opt/app (deleted)"},
+        {"process/cmdline", std::string("app\0--live\0", 11)},
+        {"process/cgroup", "12:cpu:/x\n1:name=systemd:/system.slice/v1.service\n0::/system.slice/live.service\n"},
+        {"host/version", "Linux version 6.1.0-53-amd64 (debian-kernel@lists.debian.org)\n"}};
     const auto json = made.incident();
     EXPECT_EQ(json["process"]["exe"], "/opt/app (deleted)");
     EXPECT_EQ(json["process"]["cmdline"], "app --live");
@@ -121,7 +122,8 @@ TEST(RenderIncident, MissingThreadsAreNamedWithTheReason) {
     made.input.process.threads_expected = 5;
     made.thread(1).event.reset();
     made.thread(1).missing = "ring buffer full";
-    made.collected.files["process/comms"] = "{\"tid\":101,\"comm\":\"io-1\"}\n{\"tid\":150,\"comm\":\"lazy\"}\nx\n{\"tid\":-1}\n";
+    made.collected.files["process/comms"] =
+        "{\"tid\":101,\"comm\":\"io-1\"}\n{\"tid\":150,\"comm\":\"lazy\"}\nx\n{\"tid\":-1}\n";
     const auto quality = made.incident()["quality"];
     EXPECT_EQ(quality["threads"], 5);
     EXPECT_EQ(quality["threads_captured"], 1);

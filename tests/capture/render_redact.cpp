@@ -22,7 +22,8 @@ TEST(RenderRedact, Texts) {
 
 TEST(RenderRedact, ArgumentsAloneAndTogether) {
     const Redactor redactor({"--password \\S+", "^TOKEN=.*$"});
-    EXPECT_EQ(redactor.separated(std::string("app\0--password\0hunter2\0-v\0", 26)), std::string("app\0[redacted]\0-v\0", 18));
+    EXPECT_EQ(redactor.separated(std::string("app\0--password\0hunter2\0-v\0", 26)),
+              std::string("app\0[redacted]\0-v\0", 18));
     EXPECT_EQ(redactor.separated(std::string("A=1\0TOKEN=abc\0B=2", 17)), std::string("A=1\0[redacted]\0B=2", 18));
 }
 
@@ -55,9 +56,19 @@ TEST(RenderRedact, APatternThatDoesNotCompileLeavesNothingIn) {
 
 TEST(RenderRedact, HostileTextNeitherHangsNorOverflows) {
     const Redactor redactor({"(a+)+b", "(x|y)*z"});
-    EXPECT_EQ(redactor.text(std::string(4000, 'a')), std::string(4000, 'a'));
+    EXPECT_EQ(redactor.text(std::string(4000, 'a')), "[redacted]"); // quadratic: given up
+    EXPECT_EQ(redactor.given_up(), 1u);
+    EXPECT_EQ(redactor.text(std::string(20, 'a')), std::string(20, 'a'));
     const std::string much = redactor.text(std::string(200'000, 'q'));
     EXPECT_EQ(much.size(), Redactor::examined_max + Redactor::mark.size());
+}
+
+TEST(RenderRedact, ABundleThatNeedsTooMuchLosesTheRest) {
+    const Redactor redactor({"(a+)+b"}, 500'000);
+    for (int i = 0; i < 20; ++i)
+        (void)redactor.text(std::string(3000, 'a') + std::to_string(i));
+    EXPECT_EQ(redactor.text("/harmless"), "[redacted]");
+    EXPECT_EQ(redactor.given_up(), 21u);
 }
 
 TEST(RenderRedact, NothingOfItReachesTheBundle) {

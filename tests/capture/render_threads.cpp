@@ -7,10 +7,10 @@ namespace incident::capture {
 namespace {
 
 using testing::call;
-using testing::Made;
-using testing::second;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using testing::Made;
+using testing::second;
 
 constexpr const char *maps = "00400000-00500000 r-xp 00001000 08:01 77 /usr/bin/app\n"
                              "7f0000000000-7f0000010000 r-xp 00002000 08:01 88 /usr/lib/libx.so\n"
@@ -35,8 +35,9 @@ TEST(RenderThreads, RegistersAndPlace) {
     EXPECT_EQ(stack["how"], "instruction pointer only");
     EXPECT_EQ(stack["truncated"], true);
     ASSERT_EQ(stack["frames"].size(), 1u);
-    EXPECT_EQ(stack["frames"][0].dump(),
-              R"({"ip":"0x401234","module":"/usr/bin/app","build_id":"aabbccdd","offset":"0x2234","symbol":null,"file":null,"line":null,"inline":false})");
+    EXPECT_EQ(
+        stack["frames"][0].dump(),
+        R"({"ip":"0x401234","module":"/usr/bin/app","build_id":"aabbccdd","offset":"0x2234","symbol":null,"file":null,"line":null,"inline":false})");
 }
 
 TEST(RenderThreads, FramePointersWhilePlausible) {

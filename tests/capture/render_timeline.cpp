@@ -12,15 +12,16 @@ namespace incident::capture {
 namespace {
 
 using testing::call;
+using ::testing::ElementsAre;
 using testing::Made;
 using testing::open_entry;
 using testing::second;
 using testing::trigger_ns;
-using ::testing::ElementsAre;
 
 TEST(RenderTimeline, OneLineACallWithAllOfItsRecords) {
     Made made;
-    made.add_call(call(SYS_openat, 5 * second, -ENOENT, {static_cast<std::uint32_t>(AT_FDCWD), 0x1000, O_RDONLY | O_CLOEXEC}));
+    made.add_call(
+        call(SYS_openat, 5 * second, -ENOENT, {static_cast<std::uint32_t>(AT_FDCWD), 0x1000, O_RDONLY | O_CLOEXEC}));
     made.add_open(open_entry(5 * second, "/etc/x", -ENOENT, O_CLOEXEC));
     made.add_call(call(SYS_mmap, 6 * second, 0x7f0000000000, {0, 8192, 3, 0x22, ~0ull, 0}, 2000));
     bpf::memory_record memory{};
@@ -33,9 +34,11 @@ TEST(RenderTimeline, OneLineACallWithAllOfItsRecords) {
 
     const auto lines = made.timeline();
     ASSERT_EQ(lines.size(), 3u);
-    EXPECT_EQ(lines[0].dump(), nlohmann::json::parse(R"({"t_ns":5000000000,"wall":"2026-11-21T14:06:45.000000000Z","tid":101,
+    EXPECT_EQ(lines[0].dump(),
+              nlohmann::json::parse(R"({"t_ns":5000000000,"wall":"2026-11-21T14:06:45.000000000Z","tid":101,
         "kind":"open","name":"openat","args":["AT_FDCWD","\"/etc/x\"","O_RDONLY|O_CLOEXEC"],"ret":-2,"error":"ENOENT",
-        "duration_ns":1000,"path":"/etc/x","fd":null,"in_flight":false})").dump());
+        "duration_ns":1000,"path":"/etc/x","fd":null,"in_flight":false})")
+                  .dump());
     EXPECT_EQ(lines[1]["kind"], "syscall");
     EXPECT_EQ(lines[1]["ret_text"], "0x7f0000000000");
     EXPECT_EQ(lines[1]["memory"]["delta"], 8192);
@@ -291,17 +294,26 @@ TEST(RenderTimeline, AHundredThreads) {
         for (std::uint64_t i = 0; i < 128; ++i) {
             const std::uint64_t at = second + i * 1'000'000 + t * 1000;
             switch (i % 4) {
-            case 0: made.open_file(at, "/var/lib/app/data-" + std::to_string(i), static_cast<std::int64_t>(10 + i), t); break;
-            case 1: made.add_call(call(SYS_read, at, 4096, {9 + i, 0x7f0012345678, 4096}), t); break;
-            case 2: made.add_call(call(SYS_futex, at, 0, {0x7f0012345678, 129, 1}), t); break;
-            default: made.add_call(call(SYS_close, at, 0, {10 + i}), t); break;
+            case 0:
+                made.open_file(at, "/var/lib/app/data-" + std::to_string(i), static_cast<std::int64_t>(10 + i), t);
+                break;
+            case 1:
+                made.add_call(call(SYS_read, at, 4096, {9 + i, 0x7f0012345678, 4096}), t);
+                break;
+            case 2:
+                made.add_call(call(SYS_futex, at, 0, {0x7f0012345678, 129, 1}), t);
+                break;
+            default:
+                made.add_call(call(SYS_close, at, 0, {10 + i}), t);
+                break;
             }
         }
     const auto begin = std::chrono::steady_clock::now();
     const std::string text = render_timeline(made.context());
     const auto took = std::chrono::steady_clock::now() - begin;
     EXPECT_EQ(std::ranges::count(text, '\n'), 100 * 128 + 1);
-    RecordProperty("timeline_us", static_cast<int>(std::chrono::duration_cast<std::chrono::microseconds>(took).count()));
+    RecordProperty("timeline_us",
+                   static_cast<int>(std::chrono::duration_cast<std::chrono::microseconds>(took).count()));
     const auto all_begin = std::chrono::steady_clock::now();
     (void)render_all(made.context());
     const auto all = std::chrono::steady_clock::now() - all_begin;

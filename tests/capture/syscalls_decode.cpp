@@ -60,10 +60,19 @@ TEST(SyscallsDecode, FlagsThatContainOthersAreNamedOnce) {
 TEST(SyscallsDecode, PathsAreQuotedAsStraceDoes) {
     EXPECT_EQ(shown(SYS_unlink, {1}, "a\nb\t\"c\"\\"), "unlink(\"a\\nb\\t\\\"c\\\"\\\\\")");
     EXPECT_EQ(shown(SYS_unlink, {1}, "\x1b[31m"), "unlink(\"\\33[31m\")");
-    EXPECT_EQ(shown(SYS_unlink, {1}, "\x1b" "7"), "unlink(\"\\0337\")"); // else it would read as \337
+    EXPECT_EQ(shown(SYS_unlink, {1},
+                    "\x1b"
+                    "7"),
+              "unlink(\"\\0337\")"); // else it would read as \337
     EXPECT_EQ(shown(SYS_unlink, {1}, "\xff\xc3\xa9"), "unlink(\"\\377é\")");
-    EXPECT_EQ(shown(SYS_unlink, {1}, "\xc2\x9b" "31m"), "unlink(\"\\302\\23331m\")"); // C1: CSI in one byte
-    EXPECT_EQ(shown(SYS_unlink, {1}, "a\xe2\x80\xae" "b"), "unlink(\"a\\342\\200\\256b\")"); // right-to-left override
+    EXPECT_EQ(shown(SYS_unlink, {1},
+                    "\xc2\x9b"
+                    "31m"),
+              "unlink(\"\\302\\23331m\")"); // C1: CSI in one byte
+    EXPECT_EQ(shown(SYS_unlink, {1},
+                    "a\xe2\x80\xae"
+                    "b"),
+              "unlink(\"a\\342\\200\\256b\")"); // right-to-left override
 }
 
 TEST(SyscallsDecode, Memory) {
@@ -71,7 +80,8 @@ TEST(SyscallsDecode, Memory) {
               "mmap(NULL, 4096, PROT_READ|PROT_WRITE, MAP_PRIVATE|MAP_ANONYMOUS, -1, 0x0)");
     EXPECT_EQ(shown(SYS_mmap, {0x10000, 8192, PROT_NONE, MAP_SHARED | MAP_FIXED, 3, 0x1000}),
               "mmap(0x10000, 8192, PROT_NONE, MAP_SHARED|MAP_FIXED, 3, 0x1000)");
-    EXPECT_EQ(shown(SYS_mprotect, {0x7f0000, 4096, PROT_READ | PROT_EXEC}), "mprotect(0x7f0000, 4096, PROT_READ|PROT_EXEC)");
+    EXPECT_EQ(shown(SYS_mprotect, {0x7f0000, 4096, PROT_READ | PROT_EXEC}),
+              "mprotect(0x7f0000, 4096, PROT_READ|PROT_EXEC)");
     EXPECT_EQ(shown(SYS_madvise, {0x7f0000, 4096, MADV_DONTNEED}), "madvise(0x7f0000, 4096, MADV_DONTNEED)");
     EXPECT_EQ(shown(SYS_brk, {0}), "brk(NULL)");
     EXPECT_EQ(shown(SYS_mremap, {0x1000, 1, 2, MREMAP_MAYMOVE, 0x55}), "mremap(0x1000, 1, 2, MREMAP_MAYMOVE)");
@@ -138,7 +148,8 @@ TEST(SyscallsDecode, FcntlAndIoctl) {
     EXPECT_EQ(shown(SYS_fcntl, {3, F_DUPFD_CLOEXEC, 10}), "fcntl(3, F_DUPFD_CLOEXEC, 10)");
     EXPECT_EQ(shown(SYS_ioctl, {1, TCGETS, 0x7f}), "ioctl(1, TCGETS, 0x7f)");
     EXPECT_EQ(shown(SYS_ioctl, {1, FIONREAD, 0x7f}), "ioctl(1, FIONREAD, 0x7f)");
-    EXPECT_EQ(shown(SYS_ioctl, {1, _IOWR('Z', 0x7b, int), 0}), "ioctl(1, _IOC(_IOC_READ|_IOC_WRITE, 0x5a, 0x7b, 0x4), 0x0)");
+    EXPECT_EQ(shown(SYS_ioctl, {1, _IOWR('Z', 0x7b, int), 0}),
+              "ioctl(1, _IOC(_IOC_READ|_IOC_WRITE, 0x5a, 0x7b, 0x4), 0x0)");
 }
 
 TEST(SyscallsDecode, Various) {
@@ -151,7 +162,8 @@ TEST(SyscallsDecode, Various) {
     EXPECT_EQ(shown(SYS_newfstatat, {at_fdcwd, 0, 0x7f, AT_SYMLINK_NOFOLLOW}, "l"),
               "newfstatat(AT_FDCWD, \"l\", 0x7f, AT_SYMLINK_NOFOLLOW)");
     EXPECT_EQ(shown(SYS_statx, {at_fdcwd, 0, 0, STATX_SIZE, 0x7f}, "l"), "statx(AT_FDCWD, \"l\", 0, STATX_SIZE, 0x7f)");
-    EXPECT_EQ(shown(SYS_mknod, {0, S_IFBLK | 0600, (8 << 8) | 1}, "d"), "mknod(\"d\", S_IFBLK|0600, makedev(0x8, 0x1))");
+    EXPECT_EQ(shown(SYS_mknod, {0, S_IFBLK | 0600, (8 << 8) | 1}, "d"),
+              "mknod(\"d\", S_IFBLK|0600, makedev(0x8, 0x1))");
     EXPECT_EQ(shown(SYS_exit_group, {0}), "exit_group(0)");
     EXPECT_EQ(shown(SYS_getpid, {}), "getpid()");
     EXPECT_EQ(shown(SYS_clock_nanosleep, {CLOCK_REALTIME, 0, 0x1, 0}), "clock_nanosleep(CLOCK_REALTIME, 0, 0x1, NULL)");
@@ -164,7 +176,8 @@ TEST(SyscallsDecode, OfTwoPathsTheRecordedOneIsTheFirst) {
 TEST(SyscallsDecode, CompatCallsUseTheirOwnTableAndRegisterPairs) {
     EXPECT_EQ(shown(5, {0x10, O_RDONLY}, "/x", true), "open(\"/x\", O_RDONLY)"); // __NR_open of unistd_32.h
     EXPECT_EQ(shown(180, {3, 0x10, 20, 1, 2}, nullptr, true), "pread64(3, 0x10, 20, 8589934593)");
-    EXPECT_EQ(shown(192, {0, 4096, 1, 2, ~0ull, 5}, nullptr, true), "mmap2(NULL, 4096, PROT_READ, MAP_PRIVATE, -1, 0x5)");
+    EXPECT_EQ(shown(192, {0, 4096, 1, 2, ~0ull, 5}, nullptr, true),
+              "mmap2(NULL, 4096, PROT_READ, MAP_PRIVATE, -1, 0x5)");
 }
 
 TEST(SyscallsDecode, UnknownNumbersShowAllRegisters) {
