@@ -23,15 +23,6 @@ std::string read_text(const std::string &path) {
     return text.str();
 }
 
-// Asked without connecting: a connection would start a systemd-coredump.
-bool coredump_listener(const std::string &proc) {
-    std::ifstream file(proc + "/net/unix");
-    for (std::string line; std::getline(file, line);)
-        if (line.ends_with(" /run/systemd/coredump"))
-            return true;
-    return false;
-}
-
 capture::CoreLink no_core(std::string reason) {
     capture::CoreLink link;
     link.reason = std::move(reason);
@@ -49,7 +40,7 @@ capture::CorePrecheck CoreFollower::precheck_of(const capture::IncidentInput &in
             .ns_pid = event.ns_tgid,
             .core_pattern = read_text(os_.proc + "/sys/kernel/core_pattern"),
             .kernel_log = {},
-            .listener = coredump_listener(os_.proc)};
+            .listener = capture::coredump_socket_listens(os_)};
 }
 
 capture::CoreLink CoreFollower::first_look(const capture::IncidentInput &input) const {
@@ -73,6 +64,7 @@ void CoreFollower::follow(std::string bundle, const capture::IncidentInput &inpu
     death.exe = exe;
     death.comm = text_of(event.leader_comm);
     death.signal = event.number;
+    death.uid = event.uid;
     death.death_realtime_ns = event.h.t_ns + (clocks.realtime_ns - clocks.monotonic_ns);
     death.boottime_offset_ns = clocks.realtime_ns - clocks.boottime_ns;
     death.auxv = std::move(auxv);

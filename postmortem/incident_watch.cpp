@@ -8,6 +8,7 @@
 #include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 
 namespace incident::postmortem {
 
@@ -47,13 +48,14 @@ Status IncidentWatch::watch() {
     if (!inotify_)
         return fail(Error::system("cannot watch for incidents: inotify"));
     const std::string wanted = state_ + "/incidents";
-    for (std::string path = wanted;; path = parent_of(path)) {
+    std::string missing; // just below path
+    for (std::string path = wanted;; missing = std::exchange(path, parent_of(path))) {
         if (inotify_add_watch(inotify_.get(), path.c_str(),
                               IN_MOVED_TO | IN_CREATE | IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR) >= 0) {
             complete_ = path == wanted;
-            // What was made between the failed attempt and this one would be missed.
+            // One made between the failed attempt and this one raises no event.
             struct stat status {};
-            if (!complete_ && stat(wanted.c_str(), &status) == 0)
+            if (!complete_ && stat(missing.c_str(), &status) == 0)
                 return watch();
             return {};
         }
