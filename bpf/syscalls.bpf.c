@@ -13,52 +13,37 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-static __always_inline void begin_path(struct task_struct *task, struct thread_slot *thread, __u32 slot,
-                                       struct syscall_record *record, __u32 class)
+/* Index of the argument that is the path. */
+static __always_inline __u32 which_path(__u32 class)
 {
-    struct thread_side *side = bpf_map_lookup_elem(&sides, &slot);
-    if (!side)
-        return;
-    struct open_record *open = &side->opens[thread->opens & (OPEN_RECORDS - 1)];
-    __u32 which = ((class >> CLASS_PATH_SHIFT) & CLASS_PATH_MASK) - 1;
-    __u32 flags = (class >> CLASS_FLAGS_SHIFT) & CLASS_FLAGS_MASK;
-    __u64 path = record->args[0];
+    return ((class >> CLASS_PATH_SHIFT) & CLASS_PATH_MASK) - 1;
+}
+
+/* By constant index only: a register may not index a record's arguments unbounded. */
+static __always_inline __u64 argument(struct syscall_record *record, __u32 which)
+{
     if (which == 1)
-        path = record->args[1];
-    else if (which == 2)
-        path = record->args[2];
-    else if (which == 3)
-        path = record->args[3];
+        return record->args[1];
+    if (which == 2)
+        return record->args[2];
+    if (which == 3)
+        return record->args[3];
+    return record->args[0];
+}
 
-    open->start_ns = record->start_ns;
-    open->duration_ns = IN_FLIGHT;
-    open->ret = 0;
-    open->nr = record->nr;
-    open->syscall_flags = record->flags;
-    open->open_flags = 0;
-    if (flags == 2)
-        open->open_flags = record->args[1];
-    else if (flags == 3)
-        open->open_flags = record->args[2];
-    if (class & CLASS_OPEN_HOW) { /* struct open_how begins with __u64 flags (linux/openat2.h) */
-        open->open_flags = 0;
-        bpf_probe_read_user(&open->open_flags, sizeof(open->open_flags), (void *)record->args[2]);
-    }
-    open->dirfd = which == 1 ? (__s32)record->args[0] : -100 /* AT_FDCWD */;
-    open->lap = thread->path_lap;
-    open->offset = thread->path_offset;
-    open->length = 0;
-    thread->opens += 1;
-
+/* Copies the path to where the heap stands and moves it on; 0 where it cannot be read. */
+static __always_inline int keep_path(struct thread_slot *thread, struct thread_side *side, struct open_record *open,
+                                     __u64 path)
+{
     __u32 offset = thread->path_offset & (PATH_LAP - 1);
     long length = bpf_probe_read_user_str(side->heap + offset, PATH_MAX_LEN, (void *)path);
-    if (length <= 0) {
-        open->status = PATH_PENDING;
-        return;
-    }
-    open->status = PATH_KEPT;
+    if (length <= 0)
+        return 0;
+    open->lap = thread->path_lap;
+    open->offset = offset;
     open->length = length - 1;
-    if (length == PATH_MAX_LEN) {
+    open->status = PATH_KEPT;
+    if (length == PATH_MAX_LEN) { /* a path of just this length, or one that goes on */
         char next = 0;
         bpf_probe_read_user(&next, 1, (void *)(path + PATH_MAX_LEN - 1));
         if (next) {
@@ -73,6 +58,36 @@ static __always_inline void begin_path(struct task_struct *task, struct thread_s
         thread->path_lap += 1;
     }
     thread->path_offset = offset;
+    return 1;
+}
+
+static __always_inline void begin_path(struct thread_slot *thread, __u32 slot, struct syscall_record *record,
+                                       __u32 class)
+{
+    struct thread_side *side = bpf_map_lookup_elem(&sides, &slot);
+    if (!side)
+        return;
+    struct open_record *open = &side->opens[thread->opens & (OPEN_RECORDS - 1)];
+    __u32 which = which_path(class);
+    __u32 flags = (class >> CLASS_FLAGS_SHIFT) & CLASS_FLAGS_MASK;
+
+    open->start_ns = record->start_ns;
+    open->duration_ns = IN_FLIGHT;
+    open->ret = 0;
+    open->nr = record->nr;
+    open->syscall_flags = record->flags;
+    open->open_flags = 0;
+    if (flags)
+        open->open_flags = argument(record, flags - 1);
+    if (class & CLASS_OPEN_HOW) /* struct open_how begins with __u64 flags (linux/openat2.h) */
+        bpf_probe_read_user(&open->open_flags, sizeof(open->open_flags), (void *)record->args[2]);
+    open->dirfd = which == 1 ? (__s32)record->args[0] : -100 /* AT_FDCWD */;
+    open->lap = thread->path_lap;
+    open->offset = thread->path_offset;
+    open->length = 0;
+    thread->opens += 1;
+    if (!keep_path(thread, side, open, argument(record, which)))
+        open->status = PATH_PENDING;
 }
 
 static __noinline int end_path(struct thread_slot *thread, __u32 slot, struct syscall_record *record)
@@ -83,38 +98,11 @@ static __noinline int end_path(struct thread_slot *thread, __u32 slot, struct sy
     struct open_record *open = &side->opens[(thread->opens - 1) & (OPEN_RECORDS - 1)];
     open->duration_ns = record->duration_ns;
     open->ret = record->ret;
-    if (open->status != PATH_PENDING)
-        return 0;
-    __u32 which = ((thread->after >> CLASS_PATH_SHIFT) & CLASS_PATH_MASK) - 1;
-    __u64 path = record->args[0];
-    if (which == 1)
-        path = record->args[1];
-    else if (which == 2)
-        path = record->args[2];
-    else if (which == 3)
-        path = record->args[3];
-    __u32 offset = thread->path_offset & (PATH_LAP - 1);
-    long length = bpf_probe_read_user_str(side->heap + offset, PATH_MAX_LEN, (void *)path);
-    if (length <= 0) {
+    if (open->status == PATH_PENDING && !keep_path(thread, side, open, argument(record, which_path(thread->after)))) {
         open->status = PATH_FAULT;
         thread->paths_faulted += 1;
         count_loss(LOSS_PATH_FAULT);
-        return 0;
     }
-    open->lap = thread->path_lap;
-    open->offset = offset;
-    open->length = length - 1;
-    open->status = length == PATH_MAX_LEN ? PATH_CUT : PATH_KEPT;
-    if (length == PATH_MAX_LEN) {
-        thread->paths_cut += 1;
-        count_loss(LOSS_PATH_CUT);
-    }
-    offset += length;
-    if (offset >= PATH_LAP) {
-        offset = 0;
-        thread->path_lap += 1;
-    }
-    thread->path_offset = offset;
     return 0;
 }
 
@@ -205,7 +193,7 @@ int BPF_PROG(record_enter, struct pt_regs *regs, long nr)
     thread->after = class;
     if (class) {
         if (class & CLASS_PATH_MASK)
-            begin_path(task, thread, slot, record, class);
+            begin_path(thread, slot, record, class);
         else if ((class >> CLASS_MEMORY_SHIFT) == MEMORY_BRK)
             thread->break_before = BPF_CORE_READ(task, mm, brk);
     }

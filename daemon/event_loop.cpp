@@ -71,7 +71,10 @@ Result<EventLoop::Timer> EventLoop::timer(Callback callback) {
     if (error < 0)
         return fail(Error::system("making a timer", -error));
     sd_event_source_set_enabled(timer.source_, SD_EVENT_OFF);
-    return timer; // the loop owns the source
+    // The loop owns the source, as it does those added without asking for one.
+    sd_event_source_set_floating(timer.source_, 1);
+    sd_event_source_unref(timer.source_);
+    return timer;
 }
 
 void EventLoop::Timer::arm_in(std::uint64_t ns) {
