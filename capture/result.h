@@ -29,7 +29,11 @@ struct Error {
 template <typename T> using Result = std::expected<T, Error>;
 using Status = std::expected<void, Error>;
 
-inline std::unexpected<Error> fail(Error error) { return std::unexpected(std::move(error)); }
-inline std::unexpected<Error> fail(std::string what) { return std::unexpected(Error{std::move(what), 0}); }
+inline std::unexpected<Error> fail(Error error) {
+    return std::unexpected(std::move(error));
+}
+inline std::unexpected<Error> fail(std::string what) {
+    return std::unexpected(Error{std::move(what), 0});
+}
 
 } // namespace incident

@@ -15,7 +15,7 @@ namespace incident::capture {
 
 struct OpenEntry {
     bpf::open_record record;
-    std::string path;      // hostile bytes, no NUL; empty with whole == false: overwritten by newer
+    std::string path; // hostile bytes, no NUL; empty with whole == false: overwritten by newer
     bool whole = true;
 };
 
@@ -32,18 +32,18 @@ struct ThreadSnapshot {
     std::optional<ThreadRings> rings;
     std::optional<bpf::thread_event> event; // registers, kernel stack, windows
     std::vector<std::uint8_t> stack;        // user stack bytes from event->stack_address
-    std::string missing; // why rings or event are absent; "" when both are there
+    std::string missing;                    // why rings or event are absent; "" when both are there
 };
 
 struct Loss {
-    std::string where;  // "slots", "ring buffer: thread event", …
+    std::string where; // "slots", "ring buffer: thread event", …
     std::string reason;
     std::uint64_t count = 0;
 };
 
 struct ProbeState {
-    std::string name;   // "tp_btf/sys_enter"
-    std::string state;  // "active", "degraded", "unavailable"
+    std::string name;  // "tp_btf/sys_enter"
+    std::string state; // "active", "degraded", "unavailable"
     std::string reason;
     std::uint64_t missed = 0; // recursion_misses of the program
 };
@@ -57,19 +57,20 @@ struct Clocks {
 
 struct RuleRecord {
     std::string name;
-    std::string kind;      // "signal"
-    std::string text;      // the rule's effective TOML
-    std::string source;    // FILE:LINE
-    std::uint64_t suppressed_before = 0; // firings of this rule and signature not turned into bundles since the last bundle
+    std::string kind;   // "signal"
+    std::string text;   // the rule's effective TOML
+    std::string source; // FILE:LINE
+    std::uint64_t suppressed_before =
+        0; // firings of this rule and signature not turned into bundles since the last bundle
 };
 
 struct ProcessSnapshot {
-    bpf::death_event event{};                    // the trigger; event.fatal tells a death from a signal only seen
-    std::optional<bpf::process_entry> entry;     // lineage, signals
-    std::vector<ThreadSnapshot> threads;         // the crashed one first, then by tid
-    std::uint32_t threads_expected = 0;          // live threads of the process at the trigger
-    bool gone = false;                           // the last thread had exited when the snapshot was closed
-    bool deadline_passed = false;                // closed by the deadline: threads may be missing for that reason
+    bpf::death_event event{};                // the trigger; event.fatal tells a death from a signal only seen
+    std::optional<bpf::process_entry> entry; // lineage, signals
+    std::vector<ThreadSnapshot> threads;     // the crashed one first, then by tid
+    std::uint32_t threads_expected = 0;      // live threads of the process at the trigger
+    bool gone = false;                       // the last thread had exited when the snapshot was closed
+    bool deadline_passed = false;            // closed by the deadline: threads may be missing for that reason
 };
 
 struct IncidentInput {

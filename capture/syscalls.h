@@ -24,7 +24,7 @@ std::string signal_code_name(int number, int code);
 struct DecodedCall {
     std::string name;
     std::vector<std::string> args;
-    int fd = -1;          // the descriptor the call works on, where it has one
+    int fd = -1; // the descriptor the call works on, where it has one
     bool returns_fd = false;
     bool returns_pointer = false;
 };

@@ -7,30 +7,30 @@ namespace incident::rules {
 
 struct Config {
     struct Record {
-        std::uint32_t threads = 4096;        // [record] threads: slots, i.e. threads recorded at one time; 16..1048576
-        std::uint32_t syscalls = 128;        // calls kept per thread; a power of two 16..4096
-        std::uint32_t processes = 8192;      // watched processes at one time; 64..1048576
+        std::uint32_t threads = 4096;         // [record] threads: slots, i.e. threads recorded at one time; 16..1048576
+        std::uint32_t syscalls = 128;         // calls kept per thread; a power of two 16..4096
+        std::uint32_t processes = 8192;       // watched processes at one time; 64..1048576
         std::uint64_t ring_buffer = 4u << 20; // bytes; a power of two, 64 KiB..256 MiB
         std::uint64_t memory_limit = 256u << 20; // refuse to start above this
-        bool all_paths = false;              // paths = "opens" | "all": which calls' paths are kept
+        bool all_paths = false;                  // paths = "opens" | "all": which calls' paths are kept
     } record;
     struct Capture {
-        Nanoseconds deadline{std::chrono::seconds(2)}; // for a dying process's threads, after the last event of it
+        Nanoseconds deadline{std::chrono::seconds(2)};   // for a dying process's threads, after the last event of it
         Nanoseconds core_wait{std::chrono::seconds(30)}; // how long a core's journal entry is looked for
     } capture;
-    struct Budget {                          // of <state>/incidents
+    struct Budget { // of <state>/incidents
         std::uint64_t bundles = 10000;
         std::uint64_t bytes = 2ull << 30;
         std::uint64_t keep_free = 1ull << 30;
     } budget;
     struct Privacy {
-        std::vector<std::string> redact;     // ECMAScript regular expressions, replaced by "[redacted]"
+        std::vector<std::string> redact; // ECMAScript regular expressions, replaced by "[redacted]"
     } privacy;
     struct Safety {
         bool allow_dump = false;
-        std::vector<std::string> never;      // globs of comm, exe or unit
+        std::vector<std::string> never; // globs of comm, exe or unit
     } safety;
-    std::string log_level = "info";          // trace debug info warn error
+    std::string log_level = "info"; // trace debug info warn error
 };
 
 } // namespace incident::rules

@@ -15,9 +15,9 @@ struct Source {
 };
 
 struct ParsedRules {
-    std::vector<Rule> rules;              // the good ones, whatever else is wrong
+    std::vector<Rule> rules; // the good ones, whatever else is wrong
     std::vector<Diagnostic> diagnostics;
-    bool ok() const;                      // no errors (warnings do not count)
+    bool ok() const; // no errors (warnings do not count)
 };
 
 // User name → uid, for match.uid = ["postgres"]; nullopt: no such user.
