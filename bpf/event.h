@@ -139,7 +139,7 @@ struct thread_slot {
     __u64 paths_cut;
     __u64 paths_faulted;
     __u32 captured; /* 1: a thread_event was sent; 2: it could not be (ring buffer full) */
-    __u32 since_birth; /* 1: the thread's first event was seen, nothing before first_ns is missing */
+    __u32 since_birth; /* 1: seen from its birth, or from the exec that made it one to watch: nothing later is missing */
     char comm[COMM_LEN];
     __u64 break_before; /* mm->brk at the entry of the brk in flight */
     __u64 pad[14];

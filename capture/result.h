@@ -17,7 +17,9 @@ struct Error {
     int code = 0; // errno where the kernel gave one, else 0
 
     static Error system(std::string_view doing, int code = errno) {
-        return {std::string(doing) + ": " + std::strerror(code), code};
+        Error error{std::string(doing), code};
+        error.what.append(": ").append(std::strerror(code));
+        return error;
     }
 
     Error in(std::string_view context) && {

@@ -1,6 +1,6 @@
 #include "daemon/facts.h"
 
-#include <unistd.h>
+#include "capture/proc_stat.h"
 
 #include <algorithm>
 #include <cstring>
@@ -26,14 +26,10 @@ void tidy(bpf::kernel_path &path) {
     zero_from(path.part, path.parts);
 }
 
-std::uint64_t ticks_of(std::uint64_t boot_ns) {
-    return boot_ns / (1'000'000'000ull / static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK)));
-}
-
 // The live process's own word, where it still is that process.
 void refine(rules::ProcessFacts &facts, const capture::OsRoots &os) {
     const auto live = capture::identify(os, facts.pid);
-    if (!live || live->start_ticks != ticks_of(facts.start_boot_ns))
+    if (!live || live->start_ticks != capture::start_ticks_of(facts.start_boot_ns))
         return;
     if (!live->exe.empty())
         facts.exe = live->exe;
@@ -42,6 +38,21 @@ void refine(rules::ProcessFacts &facts, const capture::OsRoots &os) {
         facts.unit = live->unit;
     }
     facts.uid = live->uid;
+}
+
+// What both events name alike.
+template <typename Event>
+rules::ProcessFacts facts_from(const capture::OsRoots &os, const Event &event, std::uint32_t uid, std::string comm) {
+    rules::ProcessFacts facts;
+    facts.pid = event.h.tgid;
+    facts.start_boot_ns = event.h.process_start_boot_ns;
+    facts.uid = uid;
+    facts.comm = std::move(comm);
+    facts.exe = path_of(event.exe);
+    facts.cgroup = cgroup_of(event.cgroup, event.cgroup_parts);
+    facts.unit = capture::unit_of_cgroup(facts.cgroup);
+    refine(facts, os);
+    return facts;
 }
 
 } // namespace
@@ -61,29 +72,11 @@ std::string cgroup_of(const char (*parts)[CGROUP_PART_LEN], std::uint32_t count)
 }
 
 rules::ProcessFacts facts_of(const capture::OsRoots &os, const bpf::death_event &event) {
-    rules::ProcessFacts facts{event.h.tgid,
-                              event.h.process_start_boot_ns,
-                              event.euid,
-                              text_of(event.leader_comm),
-                              path_of(event.exe),
-                              cgroup_of(event.cgroup, event.cgroup_parts),
-                              {}};
-    facts.unit = capture::unit_of_cgroup(facts.cgroup);
-    refine(facts, os);
-    return facts;
+    return facts_from(os, event, event.euid, text_of(event.leader_comm));
 }
 
 rules::ProcessFacts facts_of(const capture::OsRoots &os, const bpf::watch_event &event) {
-    rules::ProcessFacts facts{event.h.tgid,
-                              event.h.process_start_boot_ns,
-                              event.uid,
-                              text_of(event.comm),
-                              path_of(event.exe),
-                              cgroup_of(event.cgroup, event.cgroup_parts),
-                              {}};
-    facts.unit = capture::unit_of_cgroup(facts.cgroup);
-    refine(facts, os);
-    return facts;
+    return facts_from(os, event, event.uid, text_of(event.comm));
 }
 
 void tidy(bpf::death_event &event) {
