@@ -13,6 +13,8 @@ struct capture {
     __s32 number, delivered;
     __u32 disposition, group_exit_code;
     __u32 role, slot;
+    __u32 event;   /* EVENT_DEATH, EVENT_SIGNAL, EVENT_MOMENT */
+    __u32 foreign; /* not its own context: its user memory is not at hand */
 };
 
 #define USER_LOW 4096ULL
@@ -51,8 +53,6 @@ static __always_inline __u64 find_crash_mapping(struct task_struct *task, struct
     __u64 address = BPF_CORE_READ(regs, ip);
     if (address < USER_LOW || address >= USER_HIGH)
         bpf_probe_read_user(&address, sizeof(address), (void *)BPF_CORE_READ(regs, sp));
-    event->vmas = 0;
-    event->vma_errors = 0;
     long error = bpf_find_vma(task, address, copy_vma, &found, 0);
     if (!found.found) {
         if (error != -2 /* ENOENT: nothing is mapped there */) {
@@ -90,12 +90,12 @@ static __always_inline struct pt_regs *user_regs(struct task_struct *task)
     return (struct pt_regs *)bpf_task_pt_regs(task);
 }
 
-/* Sends the death_event (or, for a signal that does not kill, the same with fatal = 0). */
+/* Sends the death_event (or, of a process that lives on, the same with fatal = 0). */
 static __noinline int capture_process(struct task_struct *task, struct capture *capture)
 {
     struct death_event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
     if (!event) {
-        count_loss(LOSS_DEATH_EVENT);
+        count_loss(capture->event == EVENT_DEATH ? LOSS_DEATH_EVENT : LOSS_MOMENT);
         return 0;
     }
     struct mm_struct *mm = BPF_CORE_READ(task, mm);
@@ -103,7 +103,7 @@ static __noinline int capture_process(struct task_struct *task, struct capture *
     struct task_struct *parent = BPF_CORE_READ(leader, real_parent);
     struct kernel_siginfo *info = capture->info;
 
-    fill_header(&event->h, capture->role == ROLE_SIGNALLED ? EVENT_SIGNAL : EVENT_DEATH, task);
+    fill_header(&event->h, capture->event, task);
     event->number = capture->number;
     event->delivered = capture->delivered;
     event->fatal = capture->disposition == DISPOSITION_FATAL;
@@ -176,7 +176,7 @@ static __noinline int capture_process(struct task_struct *task, struct capture *
     if (length > ARGS_LEN)
         length = ARGS_LEN;
     event->args_length = 0;
-    if (!bpf_probe_read_user(event->args, length, (void *)event->arg_start))
+    if (!capture->foreign && !bpf_probe_read_user(event->args, length, (void *)event->arg_start))
         event->args_length = length;
 
     exe_path(task, &event->exe);
@@ -185,8 +185,16 @@ static __noinline int capture_process(struct task_struct *task, struct capture *
 
     /* not a copy of the registers on the stack: the frames of a call chain share 512 bytes
      * (MAX_BPF_STACK), and 6.1 refuses what 6.18 takes */
-    copy_elf_head(&event->elf[0], find_crash_mapping(task, event, user_regs(task)));
-    copy_elf_head(&event->elf[1], exe_head(event));
+    event->vmas = 0;
+    event->vma_errors = 0;
+    event->elf[0].address = 0;
+    event->elf[0].length = 0;
+    event->elf[1].address = 0;
+    event->elf[1].length = 0;
+    if (!capture->foreign) {
+        copy_elf_head(&event->elf[0], find_crash_mapping(task, event, user_regs(task)));
+        copy_elf_head(&event->elf[1], exe_head(event));
+    }
     bpf_ringbuf_submit(event, BPF_RB_FORCE_WAKEUP);
     return 1;
 }
@@ -251,6 +259,16 @@ static __always_inline void copy_registers(struct user_registers *to, struct pt_
     to->gs = BPF_CORE_READ(task, thread.gsindex);
 }
 
+static __always_inline void copy_usage(struct thread_event *event, struct task_struct *task)
+{
+    event->minor_faults = BPF_CORE_READ(task, min_flt);
+    event->major_faults = BPF_CORE_READ(task, maj_flt);
+    event->user_ns = BPF_CORE_READ(task, utime);
+    event->system_ns = BPF_CORE_READ(task, stime);
+    event->nvcsw = BPF_CORE_READ(task, nvcsw);
+    event->nivcsw = BPF_CORE_READ(task, nivcsw);
+}
+
 /* Sends the thread_event with as much of the stack as is resident and wanted; where the
  * ring buffer has no room for the stack, without it. */
 static __noinline int capture_thread(struct task_struct *task, struct capture *capture, struct thread_slot *thread)
@@ -292,12 +310,7 @@ static __noinline int capture_thread(struct task_struct *task, struct capture *c
     event->generation = thread ? thread->generation : 0;
     copy_comm(event->comm, task);
     copy_registers(&event->regs, &regs, task);
-    event->minor_faults = BPF_CORE_READ(task, min_flt);
-    event->major_faults = BPF_CORE_READ(task, maj_flt);
-    event->user_ns = BPF_CORE_READ(task, utime);
-    event->system_ns = BPF_CORE_READ(task, stime);
-    event->nvcsw = BPF_CORE_READ(task, nvcsw);
-    event->nivcsw = BPF_CORE_READ(task, nivcsw);
+    copy_usage(event, task);
 
     long kernel = bpf_get_stack(capture->ctx, event->kernel_stack, sizeof(event->kernel_stack), 0);
     event->kernel_frames = kernel > 0 ? (__u32)kernel / sizeof(event->kernel_stack[0]) : 0;
@@ -334,6 +347,7 @@ static __noinline int capture_thread(struct task_struct *task, struct capture *c
     event->stack_length = copied;
     event->stack_wanted = stack_pages_max * STACK_PAGE;
     event->stack_unsent = unsent;
+    event->state = 0;
     event->capture_ns = bpf_ktime_get_ns() - begin;
     bpf_ringbuf_submit_dynptr(&dynptr, BPF_RB_NO_WAKEUP);
     return 1;

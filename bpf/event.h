@@ -17,14 +17,15 @@
 
 #ifdef __cplusplus
 #include <linux/types.h> /* __u32 and kin */
-namespace incident::bpf {
+namespace incident::bpf
+{
 #define EVENT_ASSERT(condition) static_assert(condition, #condition)
 #else
 #define EVENT_ASSERT(condition) _Static_assert(condition, #condition)
 #endif
 
 /* Layout version of everything below. */
-#define EVENT_LAYOUT 1
+#define EVENT_LAYOUT 2
 
 #define COMM_LEN 16
 #define SYSCALL_ARGS 6
@@ -32,11 +33,11 @@ namespace incident::bpf {
 #define MEMORY_RECORDS 16
 #define SIGNAL_RECORDS 16
 #define LINEAGE_RECORDS 8
-#define PATH_LAP 4096   /* bytes of path heap before it starts again at 0 */
+#define PATH_LAP 4096 /* bytes of path heap before it starts again at 0 */
 #define PATH_MAX_LEN 4096
 #define EXE_NAME_LEN 256
 #define ARGS_LEN 1024
-#define PATH_PARTS 24   /* directory levels of a path copied out of dentries */
+#define PATH_PARTS 24 /* directory levels of a path copied out of dentries */
 #define PATH_PART_LEN 64
 #define CGROUP_PARTS 12
 #define CGROUP_PART_LEN 96
@@ -49,6 +50,12 @@ namespace incident::bpf {
 #define ELF_HEADS 2
 #define STACK_PAGES_MAX 64
 #define STACK_PAGE 4096
+#define RULE_BITS 64     /* conditions the kernel side tells apart; the last bit stands for all beyond */
+#define ERRNO_WORDS 3    /* bitmap of error numbers 0..191 */
+#define FILTER_CLAUSES 6 /* of a tracepoint filter, checked in the kernel */
+#define FILTER_PREFIX_LEN 16
+#define TRACEPOINT_RECORD_MAX 1024
+#define DISK_NAME_LEN 32
 
 /* ---- rings: written only by the thread they belong to ------------------- */
 
@@ -70,8 +77,8 @@ struct syscall_record {
 
 enum path_status {
     PATH_KEPT = 0,
-    PATH_CUT = 1,   /* longer than PATH_MAX_LEN - 1 */
-    PATH_FAULT = 2, /* user memory not readable, neither at entry nor at exit */
+    PATH_CUT = 1,     /* longer than PATH_MAX_LEN - 1 */
+    PATH_FAULT = 2,   /* user memory not readable, neither at entry nor at exit */
     PATH_PENDING = 3, /* not readable at entry; tried again at exit */
 };
 
@@ -98,12 +105,12 @@ struct open_record {
 struct memory_record {
     __u64 t_ns; /* at return */
     __s32 nr;
-    __u32 flags;    /* enum syscall_flags */
-    __u64 address;  /* result: new break, mapping */
-    __s64 delta;    /* bytes of address space gained or given back; 0 = unknown (brk query) */
-    __u64 rss_pages; /* of the process, at t_ns */
+    __u32 flags;                      /* enum syscall_flags */
+    __u64 address;                    /* result: new break, mapping */
+    __s64 delta;                      /* bytes of address space gained or given back; 0 = unknown (brk query) */
+    __u64 rss_pages;                  /* of the process, at t_ns */
     __u64 minor_faults, major_faults; /* of the thread, at t_ns */
-    __u64 start_ns; /* of the call */
+    __u64 start_ns;                   /* of the call */
 };
 
 /* A slot's way: FREE → LIVE → FREE when its thread exits; or, of a thread that dies by
@@ -121,28 +128,36 @@ enum slot_state {
 struct thread_slot {
     __u64 syscalls; /* calls entered so far = index of the next record when none is in flight */
     __u32 tid;
-    __u32 epoch; /* of the watch decision; 0: undecided */
+    __u32 epoch;   /* of the watch decision; 0: undecided */
     __u32 in_call; /* 1 between entry and exit: record (syscalls - 1) is in flight */
     __u32 state;   /* enum slot_state */
-    __u32 after; /* class of the call in flight: what its return still has to record */
+    __u32 after;   /* class of the call in flight: what its return still has to record */
     __u32 tgid;
     __u64 generation; /* counts the slot's users */
+    __u64 rules;      /* bit i: the condition with bit i is about this thread's process */
     __u64 thread_start_boot_ns;
     __u64 process_start_boot_ns;
     __u64 first_ns; /* recording began */
 
-    __u64 opens;    /* open records written so far */
+    __u64 opens; /* open records written so far */
     __u64 memory_events;
-    __u64 exit_ns;  /* sched_process_exit, 0 while alive */
+    __u64 exit_ns; /* sched_process_exit, 0 while alive */
     __u32 path_lap;
     __u32 path_offset; /* where the next path goes */
     __u64 paths_cut;
     __u64 paths_faulted;
     __u32 captured; /* 1: a thread_event was sent; 2: it could not be (ring buffer full) */
-    __u32 since_birth; /* 1: seen from its birth, or from the exec that made it one to watch: nothing later is missing */
+    __u32
+        since_birth; /* 1: seen from its birth, or from the exec that made it one to watch: nothing later is missing */
     char comm[COMM_LEN];
     __u64 break_before; /* mm->brk at the entry of the brk in flight */
-    __u64 pad[14];
+    __u64 dump_rules;   /* bit i: and may be made to dump core by it */
+    /* kept only while a "blocked" rule is loaded */
+    __u64 off_ns;     /* left the CPU, not for want of one; 0: it is on, or wants one */
+    __u64 blocked_ns; /* how long the wait was that its call in flight has to report */
+    __u64 blocked_from_ns, blocked_until_ns;
+    __u64 off_state; /* task state it left with */
+    __u64 pad[7];
 };
 
 /* Map "sides": the small rings of a slot. */
@@ -178,18 +193,25 @@ struct signal_record {
     __u32 sender_uid;
     __u8 phase;       /* enum signal_phase */
     __u8 group;       /* generated: to the process, not one thread */
-    __u8 result;      /* generated: enum of include/trace/events/signal.h: 0 delivered, 1 ignored, 2 already pending, 3 overflow fail, 4 lose info */
+    __u8 result;      /* generated: enum of include/trace/events/signal.h: 0 delivered, 1 ignored, 2 already pending, 3
+                         overflow fail, 4 lose info */
     __u8 disposition; /* delivered: enum signal_disposition */
     char sender_comm[COMM_LEN];
     __u64 seq; /* written last; equals its index + 1 when the record is whole */
 };
 
-enum lineage_kind { LINEAGE_FORK = 1, LINEAGE_EXEC = 2, LINEAGE_CHILD = 3, LINEAGE_CHILD_EXIT = 4, LINEAGE_THREAD_EXIT = 5 };
+enum lineage_kind {
+    LINEAGE_FORK = 1,
+    LINEAGE_EXEC = 2,
+    LINEAGE_CHILD = 3,
+    LINEAGE_CHILD_EXIT = 4,
+    LINEAGE_THREAD_EXIT = 5
+};
 
 struct lineage_record {
     __u64 t_ns;
-    __u32 kind; /* enum lineage_kind */
-    __u32 tid;  /* of the child, of the exec'ing thread */
+    __u32 kind;   /* enum lineage_kind */
+    __u32 tid;    /* of the child, of the exec'ing thread */
     __s32 status; /* wait status of an exited child */
     __u32 pad;
     char comm[COMM_LEN]; /* of the child; the new one of an exec */
@@ -222,7 +244,8 @@ struct process_entry {
     __u32 threads_sent, threads_unsent;
     __u64 syscalls_unrecorded; /* made by threads that had no slot */
     __u32 threads_unrecorded;
-    __u32 pad1;
+    __u32 told_epoch;     /* generation in which the daemon was told of it (EVENT_STARTED) */
+    __u64 kernel_kill_ns; /* SIGKILL by the kernel itself (SEND_SIG_PRIV), as the OOM killer does; 0: none */
 
     __u64 signals; /* records written so far */
     __u64 lineage;
@@ -233,15 +256,21 @@ struct process_entry {
 /* ---- ring-buffer events -------------------------------------------------- */
 
 enum event_kind {
-    EVENT_DEATH = 1,   /* struct death_event: once a process, by the thread whose signal kills it */
-    EVENT_THREAD = 2,  /* struct thread_event + stack bytes: each thread of that process */
-    EVENT_GONE = 3,    /* struct event_header: the last thread of it has exited */
-    EVENT_SIGNAL = 4,  /* struct death_event with fatal = 0: a handled or ignored signal a rule asked for */
-    EVENT_WATCH = 5,   /* struct watch_event: is this process to be watched? */
+    EVENT_DEATH = 1,    /* struct death_event: once a process, by the thread whose signal kills it */
+    EVENT_THREAD = 2,   /* struct thread_event + stack bytes: each thread of that process */
+    EVENT_GONE = 3,     /* struct event_header: the last thread of it has exited */
+    EVENT_SIGNAL = 4,   /* struct death_event with fatal = 0: a handled or ignored signal a rule asked for */
+    EVENT_WATCH = 5,    /* struct watch_event: is this process to be watched? */
+    EVENT_MOMENT = 6,   /* struct death_event with fatal = 0: a process that a trigger, or the daemon, asked about */
+    EVENT_TRIGGER = 7,  /* struct trigger_head and what its kind adds: a rule may fire */
+    EVENT_OOM = 8,      /* struct oom_event: the OOM killer has chosen */
+    EVENT_STARTED = 9,  /* struct trigger_head: a process that latency rules are about was seen for the first time */
+    EVENT_LATENCY = 20, /* struct latency_event: a probed call is over and took too long */
+    EVENT_TXG = 21,     /* struct txg_event: a sync of a ZFS pool that took long has returned */
 };
 
 struct event_header {
-    __u32 kind; /* enum event_kind */
+    __u32 kind;   /* enum event_kind */
     __u32 layout; /* EVENT_LAYOUT */
     __u64 t_ns;
     __u32 tgid, tid;
@@ -282,38 +311,38 @@ struct death_event {
     __u32 delivered;              /* the number signal_deliver carried */
     __u32 disposition;            /* enum signal_disposition */
     __u32 group_exit_code;
-    __u32 has_siginfo;            /* code, address, siginfo are the kernel's; else they are the last generated record's, or 0 */
+    __u32 has_siginfo; /* code, address, siginfo are the kernel's; else they are the last generated record's, or 0 */
     __u64 address;
-    __u8 siginfo[64];             /* first bytes of kernel_siginfo */
+    __u8 siginfo[64]; /* first bytes of kernel_siginfo */
 
-    char comm[COMM_LEN];          /* of the dying thread */
+    char comm[COMM_LEN]; /* of the dying thread */
     char leader_comm[COMM_LEN];
     __u32 uid, gid, euid, loginuid;
-    __u32 parent_tgid;            /* real_parent now */
-    __u32 threads;                /* signal->nr_threads */
+    __u32 parent_tgid; /* real_parent now */
+    __u32 threads;     /* signal->nr_threads */
     __u64 parent_start_boot_ns;
     char parent_comm[COMM_LEN];
     __u32 pid_ns, mnt_ns, net_ns, user_ns, cgroup_ns;
-    __u32 ns_tgid;                /* own pid as the process itself sees it */
-    __u32 dumpable;               /* mm->flags MMF_DUMPABLE: 0 no, 1 yes, 2 root only */
-    __u32 oom_score_adj_plus;     /* oom_score_adj + 1000 */
-    __u64 rlimit_core;            /* soft */
-    __u64 cgroup_id;              /* of the default (v2) hierarchy */
+    __u32 ns_tgid;            /* own pid as the process itself sees it */
+    __u32 dumpable;           /* mm->flags MMF_DUMPABLE: 0 no, 1 yes, 2 root only */
+    __u32 oom_score_adj_plus; /* oom_score_adj + 1000 */
+    __u64 rlimit_core;        /* soft */
+    __u64 cgroup_id;          /* of the default (v2) hierarchy */
     __u64 rss_file_pages, rss_anon_pages, rss_shmem_pages, swap_pages;
     __u64 total_vm_pages, hiwater_rss_pages, hiwater_vm_pages;
     __u64 minor_faults, major_faults; /* of the whole process, ended threads included */
     __u64 start_code, end_code, start_brk, brk, start_stack, arg_start, arg_end, env_start, env_end;
-    __u32 args_length;            /* bytes of args; argv's strings with their NULs */
+    __u32 args_length; /* bytes of args; argv's strings with their NULs */
     __u32 args_cut;
     char args[ARGS_LEN];
     struct kernel_path exe;
     __u32 cgroup_parts, cgroup_cut;
     char cgroup[CGROUP_PARTS][CGROUP_PART_LEN]; /* [0] is the innermost */
     __u32 vmas;
-    __u32 vma_errors;             /* bpf_find_vma failed: the lock was taken */
+    __u32 vma_errors; /* bpf_find_vma failed: the lock was taken */
     struct vma_record vma[VMA_RECORDS];
     struct elf_head elf[ELF_HEADS]; /* of the module ip lies in; of the executable */
-    __u64 auxv[48];               /* mm->saved_auxv */
+    __u64 auxv[48];                 /* mm->saved_auxv */
 };
 
 enum window_status { WINDOW_UNUSED = 0, WINDOW_READ = 1, WINDOW_ABSENT = 2, WINDOW_PARTIAL = 3 };
@@ -321,9 +350,9 @@ enum window_status { WINDOW_UNUSED = 0, WINDOW_READ = 1, WINDOW_ABSENT = 2, WIND
 /* Memory around a pointer: bytes[0] is at address. */
 struct memory_window {
     __u64 address;
-    __u16 length;   /* bytes read */
-    __u8 status;    /* enum window_status */
-    __u8 which;     /* index into user_registers.r, or 255 */
+    __u16 length; /* bytes read */
+    __u8 status;  /* enum window_status */
+    __u8 which;   /* index into user_registers.r, or 255 */
     __u32 pad;
     __u8 bytes[WINDOW_LEN];
 };
@@ -336,14 +365,20 @@ struct user_registers {
     __u16 ds, es, fs, gs;
 };
 
-enum thread_role { ROLE_CRASHED = 1, ROLE_SIBLING = 2, ROLE_SIGNALLED = 3 /* took a signal that does not kill */ };
+enum thread_role {
+    ROLE_CRASHED = 1,
+    ROLE_SIBLING = 2,   /* of a process that dies */
+    ROLE_SIGNALLED = 3, /* took a signal that does not kill */
+    ROLE_TRIGGERED = 4, /* met a rule's condition; in its own context */
+    ROLE_LIVING = 5,    /* seen from outside: registers are those of its last entry to the kernel, no memory */
+};
 
 /* Followed by stack_length bytes: the user stack from stack_address up. */
 struct thread_event {
     struct event_header h;
-    __u32 role;        /* enum thread_role */
-    __s32 delivered;   /* signal number signal_deliver carried */
-    __u32 slot;        /* ~0: the thread had none */
+    __u32 role;      /* enum thread_role */
+    __s32 delivered; /* signal number signal_deliver carried */
+    __u32 slot;      /* ~0: the thread had none */
     __u32 pad0;
     __u64 generation;
     char comm[COMM_LEN];
@@ -357,10 +392,10 @@ struct thread_event {
     struct memory_window window[REGISTER_WINDOWS];
     __u64 stack_address;
     __u32 stack_length;
-    __u32 stack_wanted;   /* the configured bytes */
-    __u32 stack_unsent;   /* 1: present, but the ring buffer had no room for it */
-    __u32 pad1;
-    __u64 capture_ns;     /* time spent in the kernel for this event */
+    __u32 stack_wanted; /* the configured bytes */
+    __u32 stack_unsent; /* 1: present, but the ring buffer had no room for it */
+    __u32 state;        /* ROLE_LIVING: task_struct.__state; 0: running, or waiting for a CPU */
+    __u64 capture_ns;   /* time spent in the kernel for this event */
 };
 
 /* What a verdict of the watch cache is keyed by. */
@@ -370,11 +405,19 @@ struct watch_key {
     __u64 exe_inode;
     __u64 exe_dentry; /* kernel address: tells hard links apart */
     __u32 exe_device;
-    __u32 uid; /* effective */
+    __u32 uid;           /* effective */
     char comm[COMM_LEN]; /* of the leader; zero unless a rule matches comm */
 };
 
 enum watch_verdict { VERDICT_WATCH = 1, VERDICT_IGNORE = 2 };
+
+/* Value of map "verdicts". */
+struct verdict {
+    __u32 verdict; /* enum watch_verdict */
+    __u32 pad;
+    __u64 rules; /* as in thread_slot */
+    __u64 dump_rules;
+};
 
 struct watch_event {
     struct event_header h;
@@ -387,6 +430,167 @@ struct watch_event {
     struct kernel_path exe;
 };
 
+/* ---- triggers ---------------------------------------------------------------- */
+
+enum trigger_kind {
+    TRIGGER_SYSCALL = 1,
+    TRIGGER_BLOCKED,
+    TRIGGER_EXIT,
+    TRIGGER_RECLAIM,
+    TRIGGER_BLOCK_IO,
+    TRIGGER_TRACEPOINT,
+};
+
+/* What every trigger begins with.  h: whom it is about. */
+struct trigger_head {
+    struct event_header h;
+    __u32 kind;     /* enum trigger_kind */
+    __u32 captured; /* 1: an EVENT_MOMENT and an EVENT_THREAD of this thread follow, taken in its own context */
+    __u64 rules;    /* conditions whose test in the kernel it passed */
+    __u32 dumped;   /* signal number already sent to it in its own context; 0: none */
+    __u32 pad;
+    struct watch_key key; /* whom the rules see: as long as it is the same, so are the facts */
+    char comm[COMM_LEN];
+};
+
+struct syscall_trigger {
+    struct trigger_head t;
+    __u64 start_ns, duration_ns;
+    __s64 ret;
+    __s32 nr;
+    __u32 flags; /* enum syscall_flags */
+    __u64 args[SYSCALL_ARGS];
+};
+
+/* A wait that is over. */
+struct blocked_trigger {
+    struct trigger_head t;
+    __u64 from_ns, until_ns; /* off the CPU; until: on it again */
+    __u64 woken_ns;          /* 0: nobody was seen waking it */
+    __u64 state;             /* task state it left with */
+    __s32 nr;                /* system call it waited in; -1: none (a page fault) */
+    __u32 syscall_flags;
+    __u64 waker_start_boot_ns;
+    __u32 waker_tgid, waker_tid;
+    char waker_comm[COMM_LEN];
+    __u32 kernel_frames, waker_kernel_frames, waker_user_frames, pad;
+    __u64 kernel_stack[KERNEL_FRAMES]; /* of the waiting thread, when it was woken */
+    __u64 waker_kernel_stack[KERNEL_FRAMES];
+    __u64 waker_user_stack[KERNEL_FRAMES]; /* by frame pointers */
+};
+
+struct exit_trigger {
+    struct trigger_head t;
+    __s32 status; /* as given to exit_group(2), 0..255 */
+    __u32 pad;
+};
+
+struct reclaim_trigger {
+    struct trigger_head t;
+    __u64 start_ns, duration_ns;
+    __u64 reclaimed; /* pages */
+    __u32 order;
+    __u32 gfp_flags;
+    __u32 cgroup; /* 1: a memory cgroup's limit; 0: direct reclaim */
+    __u32 kernel_frames;
+    __u64 kernel_stack[KERNEL_FRAMES];
+};
+
+struct block_io_trigger {
+    struct trigger_head t;               /* whose request it was, where that was seen */
+    __u64 queued_ns, issued_ns, done_ns; /* queued: 0 where not seen */
+    __u64 sector;
+    __u32 bytes;
+    __u32 status;    /* blk_status_t (include/linux/blk_types.h), 0: fine */
+    __u32 operation; /* enum req_op: 0 read, 1 write, 2 flush, 3 discard … */
+    __u32 device;    /* kernel's internal dev_t */
+    __u32 known;     /* 0: nobody was seen queueing it: t is about nobody */
+    __u32 pad;
+    char disk[DISK_NAME_LEN];
+};
+
+struct tracepoint_trigger {
+    struct trigger_head t;
+    __u32 which;  /* index of the daemon's list of tracepoint conditions */
+    __u32 length; /* bytes of record */
+    __u8 record[TRACEPOINT_RECORD_MAX];
+};
+
+/* The OOM killer's victim; the process is known by its death. */
+struct oom_event {
+    struct event_header h; /* of the thread that was allocating; tgid and tid are its */
+    __u32 victim;          /* tid or tgid of the victim, as oom:mark_victim says */
+    __u32 pad;
+    char comm[COMM_LEN]; /* of the allocating thread */
+    __u64 cgroup_id;
+    __u32 cgroup_parts, cgroup_cut;
+    char cgroup[CGROUP_PARTS][CGROUP_PART_LEN];
+    __u32 kernel_frames, pad1;
+    __u64 kernel_stack[KERNEL_FRAMES];
+};
+
+/* One test of a tracepoint's record: all of a condition's must hold. */
+enum clause_op {
+    CLAUSE_NONE = 0,
+    CLAUSE_EQUAL,
+    CLAUSE_NOT_EQUAL,
+    CLAUSE_LESS,
+    CLAUSE_LESS_EQUAL,
+    CLAUSE_GREATER,
+    CLAUSE_GREATER_EQUAL,
+    CLAUSE_BITS,
+    CLAUSE_PREFIX
+};
+struct filter_clause {
+    __u32 op; /* enum clause_op */
+    __u32 offset;
+    __u32 size; /* 1, 2, 4, 8; of a prefix up to FILTER_PREFIX_LEN */
+    __u32 is_signed;
+    __s64 number;
+    char prefix[FILTER_PREFIX_LEN];
+};
+
+/* Map "conditions": by bit. */
+struct condition_settings {
+    __u64 slower_than_ns;      /* syscall, reclaim, block_io; 0: any */
+    __u64 errnos[ERRNO_WORDS]; /* syscall: bit n: this error; all 0: errors do not matter */
+    __u64 statuses[4];         /* exit: bit n: this status */
+    __u32 each;                /* 1: one match is a firing, so capture at once */
+    __u32 either;              /* block_io: slow or failed; else both where given */
+    __u32 failed;              /* block_io: only with an error; syscall: any error */
+    __u32 operations;          /* block_io: 1 reads, 2 writes, 3 both */
+    __u32 everyone;            /* tracepoint: also threads that are not recorded (kernel threads, interrupts of idle) */
+    __u32 record_length;       /* tracepoint: bytes to copy */
+    __u32 dump_signal;         /* 0: none */
+    __s32 dump_tokens;         /* signals that may still be sent without asking */
+    struct filter_clause clause[FILTER_CLAUSES];
+};
+
+/* ---- ZFS syncs ------------------------------------------------------------- */
+
+#define TXG_SYNCS 64     /* in flight at one time; a pool has one */
+#define TXG_POOL_LEN 256 /* ZFS_MAX_DATASET_NAME_LEN, include/sys/fs/zfs.h of OpenZFS */
+
+/* Map "txg_syncs": one call of spa_sync() each, scanned by the daemon through its
+ * mapping.  Written only by the thread that makes the call; whole iff seq is even, and
+ * the same before and after reading. */
+struct txg_sync {
+    __u64 seq;
+    __u64 txg;
+    __u64 start_ns;
+    __u32 tid;       /* 0: free */
+    __u32 in_flight; /* 1 between entry and return */
+    char pool[TXG_POOL_LEN];
+};
+
+struct txg_event {
+    struct event_header h; /* t_ns: the return; tid: the pool's txg_sync thread */
+    __u64 txg;
+    __u64 start_ns;
+    __u64 elapsed_ns;
+    char pool[TXG_POOL_LEN];
+};
+
 /* ---- what the daemon tells the programs ------------------------------------ */
 
 /* syscall_class[compat][nr & 511]: what to keep of a call besides its record. */
@@ -395,8 +599,9 @@ struct watch_event {
 #define CLASS_FLAGS_SHIFT 3 /* 3 bits: index + 1 of the argument that is open flags */
 #define CLASS_FLAGS_MASK 7
 #define CLASS_OPEN_HOW (1 << 6) /* the flags stand in a struct open_how there */
-#define CLASS_MEMORY_SHIFT 7 /* 3 bits: enum memory_call */
+#define CLASS_MEMORY_SHIFT 7    /* 3 bits: enum memory_call */
 #define CLASS_MEMORY_MASK 7
+#define CLASS_IDLE (1 << 10) /* a way of having nothing to do: poll, futex, accept … */
 #define SYSCALL_CLASSES 512
 
 enum memory_call { MEMORY_BRK = 1, MEMORY_MMAP = 2, MEMORY_MUNMAP = 3, MEMORY_MREMAP = 4 };
@@ -404,20 +609,102 @@ enum memory_call { MEMORY_BRK = 1, MEMORY_MMAP = 2, MEMORY_MUNMAP = 3, MEMORY_MR
 /* ---- losses: one counter a place, summed over CPUs (map "losses") --------- */
 
 enum loss_place {
-    LOSS_SLOT = 0,          /* no free slot: a thread is not recorded */
-    LOSS_TID_RANGE,         /* tid beyond the slot table */
-    LOSS_PROCESS_ENTRY,     /* map "processes" is full */
-    LOSS_DEATH_EVENT,       /* ring buffer full: death_event */
-    LOSS_THREAD_EVENT,      /* ring buffer full: thread_event */
-    LOSS_THREAD_STACK,      /* ring buffer full: stack left out */
+    LOSS_SLOT = 0,      /* no free slot: a thread is not recorded */
+    LOSS_TID_RANGE,     /* tid beyond the slot table */
+    LOSS_PROCESS_ENTRY, /* map "processes" is full */
+    LOSS_DEATH_EVENT,   /* ring buffer full: death_event */
+    LOSS_THREAD_EVENT,  /* ring buffer full: thread_event */
+    LOSS_THREAD_STACK,  /* ring buffer full: stack left out */
     LOSS_GONE_EVENT,
     LOSS_WATCH_EVENT,
     LOSS_PATH_CUT,
     LOSS_PATH_FAULT,
-    LOSS_FREE_SLOT,         /* free list refused a slot: it is lost until restart */
-    LOSS_VMA,               /* bpf_find_vma failed */
-    LOSS_SCRATCH,           /* per-CPU scratch missing: cannot happen, counted all the same */
+    LOSS_FREE_SLOT, /* free list refused a slot: it is lost until restart */
+    LOSS_VMA,       /* bpf_find_vma failed */
+    LOSS_SCRATCH,   /* per-CPU scratch missing: cannot happen, counted all the same */
+    LOSS_TXG_SYNC,  /* more than TXG_SYNCS in flight */
+    LOSS_TXG_EVENT, /* ring buffer full: txg_event */
+    LOSS_TRIGGER,   /* ring buffer full: a rule's condition was met and nobody knows */
+    LOSS_MOMENT,    /* ring buffer full: the process of a trigger */
+    LOSS_IN_FLIGHT, /* a reclaim or block request in flight that found no room */
     LOSS_PLACES
+};
+
+/* ---- latency: calls of probed functions that are in flight ---------------- */
+
+#define PROBES_MAX 256            /* the attach cookie of a probe's programs is its index in the maps below */
+#define LEAVE_AT_RET (1ULL << 32) /* in the cookie of leave_call: it stands at a ret, not behind it */
+#define CALL_DEPTH 8              /* frames kept of each kind; calls nested deeper are counted, not timed */
+
+/* One call in flight. */
+struct call_frame {
+    __u64 start_ns;
+    __u64 sp;                 /* user stack pointer at the probe */
+    __u64 args[SYSCALL_ARGS]; /* di si dx cx r8 r9 there: the arguments, where the probe is a function's entry */
+    __u64 syscalls;           /* thread_slot.syscalls: the thread's later calls lie within this one */
+    __u64 exec_ns;            /* task->se.sum_exec_runtime, which lags up to a tick … */
+    __u64 exec_start_ns; /* … behind: se.exec_start says when it was brought up to date (the scheduler's clock) */
+    __u64 run_delay_ns;  /* task->sched_info.run_delay: runnable, but waiting for a CPU */
+    __u32 probe;
+    __u32 above; /* pairs: enters of this probe after this one for which no frame was free */
+};
+
+/* Map "calls": one per slot, index as in "threads"; written only by the slot's thread.
+ * `calls` is a stack: frame[0 .. depth) are functions not yet returned, outermost first.
+ * `pairs` is a set: bit i of pairs_used says that pair[i] waits for its leave.
+ * sequence is odd while frames are being written: copy, then look whether it is even and
+ * unchanged.  A frame leaves without a step of sequence: the copy is of the instant before.
+ * All of it is void unless generation is that of the thread_slot. */
+struct thread_calls {
+    __u64 sequence;
+    __u64 generation;
+    __u32 depth;
+    __u32 pairs_used;
+    __u32 listed; /* 1: this slot's bit in map "call_slots" has been set for this generation */
+    __u32 chosen; /* the kernel side's own */
+    __u64 pad[4];
+    struct call_frame frame[CALL_DEPTH];
+    struct call_frame pair[CALL_DEPTH];
+};
+
+/* Map "probe_settings", by index of the probe. */
+struct probe_setting {
+    __u64 threshold_ns;    /* a call that took at least this long is reported when it is over; ~0: never */
+    __u64 capture_gap_ns;  /* registers and stack are captured at most this often; between, only the event is sent */
+    __u64 last_capture_ns; /* written by the kernel side */
+    __u64 since_ns;        /* calls that began earlier are not reported: the probe was off in between */
+    __u32 dump_bit;        /* bit + 1 of the condition by which a slow call may dump core at its return; 0: none */
+    __u32 pad;
+};
+
+/* Map "probe_counts", per CPU, by index of the probe. */
+struct probe_count {
+    __u64 calls;      /* entered, of threads that are recorded */
+    __u64 missed;     /* return never seen: longjmp, exception, exit or exec within the call */
+    __u64 overflow;   /* not timed: CALL_DEPTH calls were in flight */
+    __u64 unmatched;  /* returns without an entry: entered before the probe was there, overflowed, or forked within */
+    __u64 unrecorded; /* not timed: the thread is not watched, or has no slot */
+    __u64 unsent;     /* slow, but the ring buffer was full */
+};
+
+/* The probed call is over.  In the thread's own context. */
+struct latency_event {
+    struct event_header h;
+    __u32 probe;
+    __u32 slot;
+    __u64 generation;
+    __u64 start_ns;
+    __u64 elapsed_ns;
+    __u64 args[SYSCALL_ARGS];
+    __u64 ret;                             /* rax at the return; of a pair: at its leave, meaningless */
+    __u64 syscalls_before, syscalls_after; /* thread_slot.syscalls at entry and now */
+    __u64 running_ns;                      /* elapsed = running + runnable + blocked */
+    __u64 runnable_ns;
+    __u64 blocked_ns;
+    __u32 split;    /* 1: the three above are known; 0: kernel without CONFIG_SCHED_INFO, runnable counts as blocked */
+    __u32 captured; /* EVENT_MOMENT and EVENT_THREAD of this thread follow */
+    __u32 depth;    /* calls in flight around this one */
+    __u32 dumped;   /* signal number already sent to it in its own context; 0: none */
 };
 
 EVENT_ASSERT(sizeof(struct syscall_record) == 80);
@@ -433,6 +720,17 @@ EVENT_ASSERT(sizeof(struct memory_window) == 272);
 EVENT_ASSERT(sizeof(struct user_registers) == 192);
 EVENT_ASSERT(sizeof(struct process_entry) < 4096);
 EVENT_ASSERT(sizeof(struct watch_key) == 56);
+EVENT_ASSERT(sizeof(struct call_frame) == 104);
+EVENT_ASSERT(sizeof(struct thread_calls) == 64 + 2 * CALL_DEPTH * 104);
+EVENT_ASSERT(sizeof(struct probe_setting) == 40);
+EVENT_ASSERT(sizeof(struct probe_count) == 48);
+EVENT_ASSERT(sizeof(struct latency_event) == 184);
+EVENT_ASSERT(sizeof(struct verdict) == 24);
+EVENT_ASSERT(sizeof(struct txg_sync) == 288);
+EVENT_ASSERT(sizeof(struct txg_event) == 320);
+EVENT_ASSERT(sizeof(struct trigger_head) == 136);
+EVENT_ASSERT(sizeof(struct filter_clause) == 40);
+EVENT_ASSERT(sizeof(struct condition_settings) == 96 + FILTER_CLAUSES * 40);
 
 #ifdef __cplusplus
 } // namespace incident::bpf

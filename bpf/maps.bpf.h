@@ -72,7 +72,7 @@ struct {
     __uint(type, BPF_MAP_TYPE_LRU_HASH);
     __uint(max_entries, 16384);
     __type(key, struct watch_key);
-    __type(value, __u32);
+    __type(value, struct verdict);
 } verdicts __weak SEC(".maps");
 
 struct {
@@ -87,6 +87,14 @@ struct {
     __type(value, __u64);
 } losses __weak SEC(".maps");
 
+/* What the kernel side tests of each condition, by its bit. */
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, RULE_BITS);
+    __type(key, __u32);
+    __type(value, struct condition_settings);
+} conditions __weak SEC(".maps");
+
 /* Settings fixed at load: constants to the verifier and the JIT. */
 const volatile __u32 ring_length __weak = 128; /* syscall records a slot; a power of two */
 const volatile __u32 slots __weak = 1;
@@ -94,12 +102,26 @@ const volatile __u32 stack_pages_max __weak = 8;
 const volatile __u16 syscall_class[2][SYSCALL_CLASSES] __weak = {};
 
 /* Settings that a reload changes; the daemon writes them through its mapping. */
-__u32 watch_epoch __weak = 1; /* the current generation of watch decisions, 1 .. 2^30 */
-__u32 watch_all __weak = 0;   /* some rule has no match: no need to ask */
+__u32 watch_epoch __weak = 1;  /* the current generation of watch decisions, 1 .. 2^30 */
+__u32 watch_all __weak = 0;    /* some rule has no match: no need to ask whether, */
+__u32 ask_rules __weak = 0;    /* … but which rules, for some tested in the kernel have a match */
+__u64 rules_of_all __weak = 0; /* what to assume where nobody need be asked */
+__u64 dump_rules_of_all __weak = 0;
 __u32 look_at_comm __weak = 0;
 __u32 look_at_cgroup __weak = 0;
 __u64 fatal_signals __weak = 0;   /* bit n - 1: some rule wants signal n when it kills */
 __u64 handled_signals __weak = 0; /* … and when it does not */
+__u32 oom_wanted __weak = 0;      /* some rule wants victims of the OOM killer */
+__u64 syscall_rules __weak = 0;   /* bits of the conditions of a kind */
+__u64 exit_rules __weak = 0;
+__u64 blocked_rules __weak = 0;
+__u64 block_io_rules __weak = 0;
+__u64 reclaim_rules __weak = 0;
+__u64 latency_rules __weak = 0;  /* their processes are told of when they start */
+__u64 blocked_min_ns __weak = 0; /* the least threshold of the blocked conditions */
+__u32 blocked_idle __weak = 0;   /* some of them count idle waits too */
+__s32 capture_tokens __weak = 0; /* captures in a living thread's own context that are left; refilled every second */
+__u64 syscall_rules_of[2][SYSCALL_CLASSES] __weak = {}; /* [compat][nr & 511]: conditions about this call */
 __u64 recording_since_boot_ns __weak = 0;
 __u32 slots_free __weak = 0; /* how many the queue holds, near enough: spares a look into an empty one */
 

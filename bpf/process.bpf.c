@@ -6,6 +6,7 @@
 // program's context after the old one is gone, exit in the dying thread after its last
 // syscall: so an entry exists before its process does anything, and a ring is given
 // back only when nothing can write to it any more.
+#include "bpf/calls.bpf.h"
 #include "bpf/watch.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -57,6 +58,7 @@ int BPF_PROG(process_exec, struct task_struct *task, pid_t old_pid, struct linux
     }
     __u32 slot = *entry - 1;
     if (slot < slots) { /* another program: decide again, at its next call */
+        end_calls(slot);
         struct thread_slot *thread = bpf_map_lookup_elem(&threads, &slot);
         if (thread) {
             thread->epoch = 0;
@@ -69,7 +71,8 @@ int BPF_PROG(process_exec, struct task_struct *task, pid_t old_pid, struct linux
         *entry = 0;
     }
     struct watch_key key;
-    __u32 verdict = verdict_of(task, &key);
+    __u64 rules, dump_rules;
+    __u32 verdict = verdict_of(task, &key, &rules, &dump_rules);
     if (verdict == VERDICT_IGNORE) {
         if (slot >= slots)
             *entry = SLOT_IGNORED | epoch;
@@ -80,6 +83,7 @@ int BPF_PROG(process_exec, struct task_struct *task, pid_t old_pid, struct linux
     if (!process)
         return 0;
     process->asked_epoch = 0;
+    process->told_epoch = 0;
     process->execs += 1;
     process->exec_ns = bpf_ktime_get_ns();
     process->uid = BPF_CORE_READ(task, cred, uid.val);
@@ -110,6 +114,7 @@ int BPF_PROG(process_exit, struct task_struct *task)
         __u32 slot = *entry - 1;
         *entry = 0;
         if (slot < slots) {
+            end_calls(slot);
             struct thread_slot *thread = bpf_map_lookup_elem(&threads, &slot);
             if (thread) {
                 thread->exit_ns = bpf_ktime_get_ns();

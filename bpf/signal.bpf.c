@@ -72,6 +72,8 @@ int BPF_PROG(signal_sent, int number, struct kernel_siginfo *info, struct task_s
     record->result = result;
     record->disposition = DISPOSITION_UNKNOWN;
     record->seq = index + 1;
+    if (number == SIGKILL_NUMBER && (unsigned long)info == 1 /* SEND_SIG_PRIV */)
+        process->kernel_kill_ns = record->t_ns;
     return 0;
 }
 
@@ -162,13 +164,17 @@ int BPF_PROG(signal_taken, int delivered, struct kernel_siginfo *info, struct k_
         if (!(handled_signals & bit))
             return 0;
         capture.role = ROLE_SIGNALLED;
+        capture.event = EVENT_SIGNAL;
         capture_process(task, &capture);
         capture_thread(task, &capture, thread);
         return 0;
     }
-    if (!process->death_ns && !(fatal_signals & bit))
+    /* the OOM killer sends SIGKILL first and says so afterwards (mm/oom_kill.c, __oom_kill_process) */
+    int perhaps_oom = oom_wanted && number == SIGKILL_NUMBER && process->kernel_kill_ns;
+    if (!process->death_ns && !(fatal_signals & bit) && !perhaps_oom)
         return 0;
     capture.role = ROLE_SIBLING;
+    capture.event = EVENT_DEATH;
     __u64 now = bpf_ktime_get_ns();
     if (__sync_val_compare_and_swap(&process->death_ns, 0, now) == 0) {
         capture.role = ROLE_CRASHED;

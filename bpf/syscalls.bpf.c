@@ -139,11 +139,20 @@ static __noinline int end_memory(struct task_struct *task, struct thread_slot *t
     return 0;
 }
 
+/* uretprobe (335, since 6.11) and uprobe (336, since 6.18) are calls that the kernel's own
+ * trampolines make: the program has not made them. */
+static __always_inline int is_of_probe(struct task_struct *task, long nr)
+{
+    return (unsigned long)nr - 335 < 2 && !(task->thread_info.status & TS_COMPAT_FLAG);
+}
+
 SEC("tp_btf/sys_enter")
 int BPF_PROG(record_enter, struct pt_regs *regs, long nr)
 {
     struct task_struct *task = bpf_get_current_task_btf();
     __u32 tid = task->pid;
+    if (is_of_probe(task, nr))
+        return 0;
     __u32 *entry = bpf_map_lookup_elem(&slot_of, &tid);
     if (!entry) {
         count_loss(LOSS_TID_RANGE);
@@ -189,7 +198,7 @@ int BPF_PROG(record_enter, struct pt_regs *regs, long nr)
     }
     thread->syscalls = index + 1;
     thread->in_call = 1;
-    __u32 class = syscall_class[compat][nr & (SYSCALL_CLASSES - 1)];
+    __u32 class = syscall_class[compat][nr & (SYSCALL_CLASSES - 1)] & ~CLASS_IDLE;
     thread->after = class;
     if (class) {
         if (class & CLASS_PATH_MASK)

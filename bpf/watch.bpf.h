@@ -99,13 +99,45 @@ static __noinline int ask_daemon(struct task_struct *task, struct watch_key *key
     return 1;
 }
 
-static __always_inline __u32 verdict_of(struct task_struct *task, struct watch_key *key)
+/* rules and dump_rules are set whenever the verdict is not to ignore: where the daemon has
+ * yet to answer, to all, for it checks again what it gets. */
+/* Probes are put into the process by the daemon, so it has to know of it.  rules: which it is about. */
+static __noinline int tell_daemon(struct task_struct *task, __u64 rules)
 {
-    if (watch_all)
+    struct trigger_head *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+    if (!event) {
+        count_loss(LOSS_WATCH_EVENT);
+        return 0;
+    }
+    fill_header(&event->h, EVENT_STARTED, task);
+    event->kind = 0;
+    event->captured = 0;
+    event->rules = rules;
+    event->dumped = 0;
+    event->pad = 0;
+    make_watch_key(task, &event->key);
+    copy_comm(event->comm, leader_of(task));
+    bpf_ringbuf_submit(event, BPF_RB_FORCE_WAKEUP);
+    return 1;
+}
+
+static __always_inline __u32 verdict_of(struct task_struct *task, struct watch_key *key, __u64 *rules,
+                                        __u64 *dump_rules)
+{
+    *rules = rules_of_all;
+    *dump_rules = dump_rules_of_all;
+    if (watch_all && !ask_rules)
         return VERDICT_WATCH;
     make_watch_key(task, key);
-    __u32 *verdict = bpf_map_lookup_elem(&verdicts, key);
-    return verdict ? *verdict : 0;
+    struct verdict *verdict = bpf_map_lookup_elem(&verdicts, key);
+    if (!verdict) {
+        *rules = ~0ULL;
+        *dump_rules = 0;
+        return 0;
+    }
+    *rules = verdict->rules;
+    *dump_rules = verdict->dump_rules;
+    return verdict->verdict;
 }
 
 /* A process that is not watched needs no entry. */
@@ -151,6 +183,8 @@ static __always_inline struct thread_slot *take_slot(struct task_struct *task, _
     thread->paths_cut = 0;
     thread->paths_faulted = 0;
     thread->captured = 0;
+    thread->off_ns = 0;
+    thread->blocked_ns = 0;
     thread->since_birth = recording_since_boot_ns && thread->thread_start_boot_ns >= recording_since_boot_ns;
     copy_comm(thread->comm, task);
     thread->state = SLOT_LIVE;
@@ -181,7 +215,8 @@ static __noinline struct thread_slot *settle(struct task_struct *task, __u32 *en
         count_unrecorded(task);
         return 0;
     }
-    __u32 verdict = verdict_of(task, &key);
+    __u64 rules, dump_rules;
+    __u32 verdict = verdict_of(task, &key, &rules, &dump_rules);
     if (verdict == VERDICT_IGNORE) {
         *entry = SLOT_IGNORED | epoch;
         if (thread) {
@@ -205,9 +240,15 @@ static __noinline struct thread_slot *settle(struct task_struct *task, __u32 *en
             return 0;
         }
     }
-    if (verdict == VERDICT_WATCH)
+    thread->rules = rules;
+    thread->dump_rules = dump_rules;
+    if (verdict == VERDICT_WATCH) {
         thread->epoch = epoch;
-    else if (process && process->asked_epoch != epoch && ask_daemon(task, &key))
+        if ((rules & latency_rules) && process && process->told_epoch != epoch && tell_daemon(task, rules))
+            process->told_epoch = epoch;
+        return thread;
+    }
+    if (process && process->asked_epoch != epoch && ask_daemon(task, &key))
         process->asked_epoch = epoch;
     return thread;
 }

@@ -15,7 +15,7 @@ namespace {
 constexpr std::string_view TIME_SHAPE = "00000000T000000.000Z"; // 0 stands for any digit
 // With these a name and its prefix stay below NAME_MAX (255).
 constexpr std::size_t RULE_MAX = 100, COMM_MAX = 64, SHORT_ID_MAX = 32;
-constexpr std::size_t PATH_COMPONENTS = 3, COMPONENT_MAX = 128;
+constexpr std::size_t PATH_COMPONENTS = 4, COMPONENT_MAX = 128;
 
 bool is_digit(char c) {
     return c >= '0' && c <= '9';

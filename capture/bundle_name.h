@@ -18,7 +18,7 @@ struct BundleName {
 // Views into name.  nullopt: not a bundle's name ("lost+found", ".partial-…", …).
 std::optional<BundleName> parse_bundle_name(std::string_view name);
 
-// Paths within a bundle: up to three components of [A-Za-z0-9._-], none of which
+// Paths within a bundle: up to four components of [A-Za-z0-9._-], none of which
 // begins with a dot; so no path leads out, hides, or breaks a MANIFEST line.
 bool valid_bundle_path(std::string_view path);
 

@@ -32,9 +32,10 @@ struct RenderContext {
 std::string render_timeline(const RenderContext &context);
 nlohmann::ordered_json render_threads(const RenderContext &context);
 nlohmann::ordered_json render_incident(const RenderContext &context);
-// "SIGSEGV:<12 digits of build-id>+0x1139", the same for the same crash of the same build: from
-// the death_event and the crashed thread alone, so that it can be asked for before collecting.
-std::string incident_signature(const ProcessSnapshot &process);
+// "SIGSEGV:<12 digits of build-id>+0x1139", the same for the same crash of the same build; of other
+// kinds "syscall openat EACCES:<build-id>+0x…", or with the comm where no registers were at hand.
+// From the death_event, the trigger and its thread alone, so that it can be asked for before collecting.
+std::string incident_signature(const IncidentInput &input);
 // From the rendered incident and threads plus the last lines of the timeline: one screen.
 std::string render_summary(const nlohmann::ordered_json &incident, const nlohmann::ordered_json &threads,
                            std::string_view timeline);

@@ -8,6 +8,7 @@
 #include "capture/render_quality.h"
 #include "capture/render_threads.h"
 #include "capture/render_time.h"
+#include "capture/render_trigger.h"
 #include "capture/syscalls.h"
 
 #include <fmt/format.h>
@@ -47,15 +48,21 @@ public:
         json["boot_id"] = valid_utf8(input_.clocks.boot_id);
         json["summary"] = sentence();
         json["process"] = process();
-        json["signal"] = signal();
+        json["signal"] = of_signal() ? signal() : Json();
+        if (!of_signal() && !of_memory())
+            json[trigger_key(input_.trigger)] = trigger_json(context_, redactor_);
+        json["matches"] = matches();
         json["thread"] = {{"tid", event_.h.tid}, {"comm", valid_utf8(fixed_text(event_.comm))}};
         json["core"] = core_json(context_.core);
         json["mini_core"] = false; // made by the reader, out of memory.bin
-        json["dump"] = {{"asked", false}, {"sent", false}, {"signal", nullptr}, {"by", "kernel"}, {"refused", nullptr}};
+        json["dump"] = dump();
         json["quality"] = quality_json(context_, redactor_);
-        json["signature"] = valid_utf8(redactor_.text(incident_signature(process_)));
+        json["signature"] = valid_utf8(redactor_.text(incident_signature(input_)));
         json["suppressed_before"] = input_.rule.suppressed_before;
+        json["alike"] = {{"seen", input_.alike}, {"only_counted", input_.alike_counted}, {"light", input_.light}};
         json["memory"] = memory();
+        if (of_memory()) // the kind's object and the process's account are one
+            json["memory"].update(trigger_json(context_, redactor_));
         json["limits"] = limits();
         json["clocks"] = clocks();
         json["versions"] = {{"incidentd", INCIDENTD_VERSION}, {"event_layout", event_.h.layout}, {"kernel", kernel()}};
@@ -70,7 +77,16 @@ private:
         std::string text = fmt::format("{}[{}]", fixed_text(event_.leader_comm), event_.h.tgid);
         if (!facts_.unit.empty())
             text += " (" + facts_.unit + ")";
-        text += event_.fatal ? " was killed by " : " got ";
+        text += " " + (of_signal() ? signal_sentence() : trigger_sentence(context_));
+        if (event_.h.tid != event_.h.tgid)
+            text += fmt::format(", in thread {}[{}]", fixed_text(event_.comm), event_.h.tid);
+        if (const ThreadSnapshot *thread = crashed_thread(process_); thread && thread->event && thread->event->regs.ip)
+            text += ": " + place_text(thread->event->regs.ip);
+        return valid_utf8(text);
+    }
+
+    std::string signal_sentence() const {
+        std::string text = event_.fatal ? "was killed by " : "got ";
         text += signal_name(event_.number);
         if (event_.has_siginfo || event_.code)
             text += " (" + signal_code_name(event_.number, event_.code) + ")";
@@ -78,11 +94,36 @@ private:
             text += " at " + hex_text(event_.address);
         if (const Sender sender = sender_of(process_); sender.known && sender.pid != event_.h.tgid)
             text += fmt::format(" from {}[{}]", sender.comm, sender.pid);
-        if (event_.h.tid != event_.h.tgid)
-            text += fmt::format(", in thread {}[{}]", fixed_text(event_.comm), event_.h.tid);
-        if (const ThreadSnapshot *thread = crashed_thread(process_); thread && thread->event)
-            text += ": " + place_text(thread->event->regs.ip);
-        return valid_utf8(text);
+        return text;
+    }
+
+    bool of_signal() const { return std::holds_alternative<SignalTrigger>(input_.trigger); }
+
+    bool of_memory() const { return std::holds_alternative<MemoryTrigger>(input_.trigger); }
+
+    // What the rule counted, where it counts.
+    Json matches() const {
+        Json list = Json::array();
+        for (const Match &match : input_.matches)
+            list.push_back({{"t_ns", match.t_ns}, {"value", match.value}, {"condition", match.condition}});
+        return {{"total", input_.matches_total},
+                {"value_total", input_.value_total},
+                {"condition", input_.rule.condition},
+                {"kept", list}};
+    }
+
+    Json dump() const {
+        const DumpRecord &dump = input_.dump;
+        Json findings = Json::array();
+        for (const std::string &finding : dump.findings)
+            findings.push_back(valid_utf8(finding));
+        return {{"asked", dump.asked},
+                {"sent", dump.sent},
+                {"signal", dump.asked ? Json(signal_name(dump.signal)) : Json()},
+                {"by", dump.asked && !dump.by_kernel ? "daemon" : "kernel"},
+                {"refused", text_or_null(dump.refused)},
+                {"dry_run", dump.dry_run},
+                {"findings", findings}};
     }
 
     std::string place_text(std::uint64_t ip) {

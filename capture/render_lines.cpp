@@ -2,6 +2,7 @@
 
 #include "capture/render_json.h"
 #include "capture/render_time.h"
+#include "capture/render_trigger.h"
 #include "capture/syscalls.h"
 
 #include <sys/wait.h>
@@ -68,10 +69,12 @@ namespace {
 class Lines {
 public:
     Lines(const RenderContext &context, const Redactor &redactor)
-        : process_(context.input.process), redactor_(redactor), clock_(context.input.clocks) {}
+        : context_(context), process_(context.input.process), redactor_(redactor), clock_(context.input.clocks) {}
 
     std::vector<ProcessLine> render() {
-        bool trigger_seen = false;
+        bool trigger_seen = !std::holds_alternative<SignalTrigger>(context_.input.trigger);
+        if (trigger_seen)
+            rule_trigger();
         if (process_.entry) {
             for (const bpf::signal_record *record : signals_of(*process_.entry))
                 trigger_seen |= signal(*record);
@@ -122,7 +125,8 @@ private:
     // Returns whether it is the one that triggered the incident.
     bool signal(const bpf::signal_record &record) {
         const bpf::death_event &event = process_.event;
-        const bool trigger = record.phase == bpf::SIGNAL_DELIVERED && record.target_tid == event.h.tid &&
+        const bool trigger = std::holds_alternative<SignalTrigger>(context_.input.trigger) &&
+                             record.phase == bpf::SIGNAL_DELIVERED && record.target_tid == event.h.tid &&
                              (record.number == event.number || std::cmp_equal(record.number, event.delivered)) &&
                              std::uint32_t{record.disposition} == event.disposition;
         add(record.t_ns, record.target_tid, "signal", signal_name(record.number), "", [&](JsonObject &line) {
@@ -153,6 +157,17 @@ private:
         who.number("uid", record.sender_uid);
         who.text("comm", fixed_text(record.sender_comm));
         who.end();
+    }
+
+    // Of other kinds than a signal: a line of its own.
+    void rule_trigger() {
+        const bpf::death_event &event = process_.event;
+        const TriggerLine trigger = trigger_line(context_);
+        add(event.h.t_ns, event.h.tid, "trigger", redactor_.text(trigger.name), "", [&](JsonObject &line) {
+            if (trigger.duration_ns)
+                line.number("elapsed_ns", trigger.duration_ns);
+            line.boolean("trigger", true);
+        });
     }
 
     // The trigger where the ring of signals has no record of it.
@@ -212,6 +227,7 @@ private:
             add(entry.exec_ns, entry.tgid, "exec", "exec", fixed_text(entry.exec_name), [](JsonObject &) {});
     }
 
+    const RenderContext &context_;
     const ProcessSnapshot &process_;
     const Redactor &redactor_;
     WallClock clock_;

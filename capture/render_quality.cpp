@@ -64,14 +64,14 @@ private:
             const Accounting count = accounting_of(thread);
             recorded_ += count.recorded;
             overwritten_ += count.overwritten;
-            captured_ += thread.rings && thread.event;
+            captured_ += thread.event && (thread.rings || !rings_expected(thread));
             if (thread.rings) {
                 paths_cut += thread.rings->slot.paths_cut;
                 paths_faulted += thread.rings->slot.paths_faulted;
             }
             if (thread.rings && thread.event && !captured_whole(thread))
                 ++cut_stacks;
-            if (!thread.rings || !thread.event)
+            if ((!thread.rings && rings_expected(thread)) || !thread.event)
                 missing(thread.tid, thread_comm(thread), thread.missing.empty() ? "not captured" : thread.missing);
         }
         // threads that nobody captured, as far as /proc still named them
@@ -86,6 +86,11 @@ private:
         loss("user stacks", "no room in the ring buffer, or not readable", cut_stacks);
         loss("paths", "longer than the recorder keeps", paths_cut);
         loss("paths", "not readable in the process's memory", paths_faulted);
+    }
+
+    // A thread of a living process that has made no call since it is watched has no ring, and misses none.
+    static bool rings_expected(const ThreadSnapshot &thread) {
+        return !(thread.event && thread.event->role == bpf::ROLE_LIVING && thread.event->slot == ~0u);
     }
 
     void missing(std::uint64_t tid, std::string_view comm, std::string_view reason) {
@@ -119,7 +124,9 @@ private:
             loss(given.where, given.reason, given.count);
         const bpf::death_event &event = process_.event;
         loss("mappings", "bpf_find_vma found the lock taken", event.vma_errors);
-        if (!process_.entry) {
+        if (!process_.entry && !std::holds_alternative<SignalTrigger>(context_.input.trigger)) {
+            // a rule about the host fires for processes that nobody records
+        } else if (!process_.entry) {
             because("the process had no entry: its signals and forks were not recorded");
         } else {
             const bpf::process_entry &entry = *process_.entry;

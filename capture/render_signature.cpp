@@ -1,4 +1,4 @@
-// What makes two incidents "the same": the signal, and where in which build it struck.
+// What makes two incidents "the same": the signal (or what else it was), and where in which build it struck.
 //
 // Only what the kernel side copied goes in, so that the daemon can ask before any collector has
 // run, and so that the answer does not hang on whether /proc could still be read.
@@ -6,6 +6,7 @@
 #include "capture/render.h"
 #include "capture/render_stack.h"
 #include "capture/render_threads.h"
+#include "capture/render_trigger.h"
 #include "capture/syscalls.h"
 
 #include <algorithm>
@@ -76,11 +77,15 @@ std::string caller(const ThreadSnapshot &thread, const bpf::death_event &event) 
 
 } // namespace
 
-std::string incident_signature(const ProcessSnapshot &process) {
+std::string incident_signature(const IncidentInput &input) {
+    const ProcessSnapshot &process = input.process;
     const bpf::death_event &event = process.event;
-    std::string signature = signal_name(event.number) + ":";
+    const bool of_signal = std::holds_alternative<SignalTrigger>(input.trigger);
+    std::string signature = (of_signal ? signal_name(event.number) : trigger_label(input.trigger)) + ":";
     const ThreadSnapshot *thread = crashed_thread(process);
-    if (!thread || !thread->event)
+    // Where a process stands when it is looked at from outside says nothing about why.
+    const bool by_place = thread && thread->event && (of_signal || thread->event->role == bpf::ROLE_TRIGGERED);
+    if (!by_place)
         return signature + std::string(fixed_text(event.leader_comm));
     const std::uint64_t ip = thread->event->regs.ip;
     signature += place(event, ip);

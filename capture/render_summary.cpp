@@ -95,6 +95,7 @@ public:
         rule();
         process();
         signal();
+        trigger();
         crashed_thread();
         last_calls();
         other_threads();
@@ -135,8 +136,61 @@ private:
         field("container", container);
     }
 
+    // What stands in the object named after the kind and is worth a line.
+    void trigger() {
+        const std::string kind = text_of(incident_, "kind");
+        const Json &trigger = member(incident_, kind.c_str());
+        if (kind == "signal" || !trigger.is_object())
+            return;
+        if (kind == "latency") {
+            const Json &spent = member(trigger, "spent");
+            if (spent.is_object())
+                field("spent",
+                      fmt::format("{} running, {} waiting for a CPU, {} blocked",
+                                  duration(number_of(spent, "running_ns")), duration(number_of(spent, "runnable_ns")),
+                                  duration(number_of(spent, "blocked_ns"))));
+            const Json &calls = member(trigger, "calls"), &inside = member(calls, "in_flight");
+            std::string text =
+                fmt::format("{} system calls, {} in them", number_of(calls, "count"), duration(number_of(calls, "ns")));
+            if (inside.is_object())
+                text +=
+                    fmt::format("; now {} in {}", duration(number_of(inside, "elapsed_ns")), text_of(inside, "name"));
+            field("", text);
+        } else if (kind == "oom") {
+            field("limit",
+                  text_of(trigger, "cgroup").empty() ? text_of(trigger, "constraint") : text_of(trigger, "cgroup"));
+            field("killed", text_of(trigger, "killed"));
+            const Json &by = member(trigger, "allocating");
+            if (by.is_object())
+                field("wanted by", fmt::format("{}[{}]", text_of(by, "comm"), number_of(by, "pid")));
+        } else if (kind == "reclaim") {
+            const Json &top = member(trigger, "top");
+            for (std::size_t i = 0; top.is_array() && i < std::min(top.size(), threads_shown); ++i)
+                field(i == 0 ? "stalled" : "",
+                      fmt::format("{}[{}] {} times, {}", text_of(top[i], "comm"), number_of(top[i], "tid"),
+                                  number_of(top[i], "count"), duration(number_of(top[i], "stalled_ns"))));
+        } else if (kind == "blocked") {
+            const Json &waker = member(trigger, "waker");
+            if (waker.is_object())
+                field("woken by", flag_of(waker, "in_interrupt")
+                                      ? std::string("an interrupt")
+                                      : fmt::format("{}[{}]", text_of(waker, "comm"), number_of(waker, "tid")));
+        }
+        const Json &dump = member(incident_, "dump");
+        if (flag_of(dump, "asked"))
+            field("dump", flag_of(dump, "sent")
+                              ? fmt::format("{} sent by the {}", text_of(dump, "signal"), text_of(dump, "by"))
+                              : "refused: " + text_of(dump, "refused"));
+    }
+
+    static std::string duration(std::uint64_t ns) {
+        return duration_text(static_cast<std::int64_t>(std::min<std::uint64_t>(ns, INT64_MAX)));
+    }
+
     void signal() {
         const Json &signal = member(incident_, "signal");
+        if (!signal.is_object())
+            return;
         std::string text = text_of(signal, "name") + " (" + text_of(signal, "code_name") + ")";
         if (const std::string address = text_of(signal, "address"); !address.empty())
             text += " at " + address;

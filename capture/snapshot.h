@@ -5,6 +5,7 @@
 #pragma once
 
 #include "bpf/event.h"
+#include "capture/trigger.h"
 
 #include <cstdint>
 #include <optional>
@@ -45,7 +46,8 @@ struct ProbeState {
     std::string name;  // "tp_btf/sys_enter"
     std::string state; // "active", "degraded", "unavailable"
     std::string reason;
-    std::uint64_t missed = 0; // recursion_misses of the program
+    std::uint64_t missed = 0;           // recursion_misses of the program
+    std::uint64_t runs = 0, run_ns = 0; // while run times were counted
 };
 
 // Readings of the three clocks taken together, so that any recorded time can be
@@ -57,11 +59,12 @@ struct Clocks {
 
 struct RuleRecord {
     std::string name;
-    std::string kind;   // "signal"
+    std::string kind;   // of the condition that was met last: "signal", …
     std::string text;   // the rule's effective TOML
     std::string source; // FILE:LINE
     std::uint64_t suppressed_before =
-        0; // firings of this rule and signature not turned into bundles since the last bundle
+        0;                     // firings of this rule and signature not turned into bundles since the last bundle
+    std::size_t condition = 0; // index in the rule of the one that was met last
 };
 
 struct ProcessSnapshot {
@@ -75,6 +78,12 @@ struct ProcessSnapshot {
 
 struct IncidentInput {
     RuleRecord rule;
+    Trigger trigger;
+    std::vector<Match> matches; // the newest, oldest first
+    std::uint64_t matches_total = 0, value_total = 0;
+    DumpRecord dump;
+    bool light = false;                         // one of many alike: without collected files and memory
+    std::uint64_t alike = 0, alike_counted = 0; // of this signature lately; of these only counted
     ProcessSnapshot process;
     Clocks clocks;
     std::vector<Loss> losses; // global losses since the daemon started that can concern this incident

@@ -7,6 +7,7 @@
 
 #include <charconv>
 #include <csignal>
+#include <set>
 
 namespace incident::capture {
 
@@ -66,6 +67,19 @@ int descriptor_of(const decode::Registers &registers) {
 std::string syscall_name(int nr, bool compat) {
     const tables::Call &call = call_of(nr, compat);
     return call.name.empty() ? "syscall_" + std::to_string(nr) : std::string(call.name);
+}
+
+const std::vector<std::string> &syscall_names() {
+    static const std::vector<std::string> names = [] {
+        constexpr int numbers = 1024; // far beyond both tables
+        std::set<std::string> all;
+        for (int compat = 0; compat < 2; ++compat)
+            for (int nr = 0; nr < numbers; ++nr)
+                if (const tables::Call &call = call_of(nr, compat != 0); !call.name.empty())
+                    all.emplace(call.name);
+        return std::vector<std::string>(all.begin(), all.end());
+    }();
+    return names;
 }
 
 std::string errno_name(int error) {

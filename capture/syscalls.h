@@ -11,6 +11,8 @@ namespace incident::capture {
 
 // "openat"; "syscall_999" where the table has none.
 std::string syscall_name(int nr, bool compat);
+// Every name of both tables, sorted, each once.
+const std::vector<std::string> &syscall_names();
 // "ENOENT"; "errno 4095" where there is none; restarts: "ERESTARTSYS" etc. (512..516)
 std::string errno_name(int error);
 // "SIGSEGV", "SIGRTMIN+3"

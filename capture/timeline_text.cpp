@@ -188,6 +188,8 @@ std::string timeline_text(const json &line, std::int64_t reference_ns) {
         text += call_text(line);
     else if (kind == "signal")
         text += signal_text(line);
+    else if (kind == "trigger")
+        text += "*** " + shown(line, "name");
     else
         text += other_text(line, kind.empty() ? "event" : kind);
     return text;

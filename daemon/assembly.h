@@ -1,15 +1,23 @@
-// Incidents in the making.  The kernel side speaks of a dying process in several events
-// (one for the process, one a thread, one when it is gone); an Assembly gathers them
-// until nothing more can come: all threads are there, the process is gone, or a
-// deadline has passed.
+// Incidents in the making.
+//
+// Of a dying process the kernel side speaks in several events (one for the process, one a
+// thread, one when it is gone); of one that lives on, a rule's trigger comes first, and
+// when the rule fires the recorder is asked for a snapshot of all its threads.  Either way
+// an Assembly gathers what comes until nothing more can: all threads are there, the
+// process is gone, or a deadline has passed.
 #pragma once
 
 #include "capture/collect.h"
+#include "daemon/facts_cache.h"
+#include "daemon/occurrence.h"
+#include "daemon/oom_watch.h"
 #include "daemon/recorder.h"
+#include "daemon/trigger_plan.h"
 #include "rules/engine.h"
 
 #include <deque>
 #include <map>
+#include <set>
 #include <string>
 
 namespace incident::daemon {
@@ -21,6 +29,14 @@ struct Assembly {
     capture::Collected collected; // process/, read when the trigger came
     std::uint64_t last_event_ns = 0;
     bool closed = false; // handed on; waits for the process to be gone
+
+    // Of a death: may be an OOM kill, which is known only when the kernel has named its victim.
+    bool perhaps_oom = false;
+    std::optional<OomKill> oom;
+    // Of a living process: what is still to come.
+    bool context_expected = false; // the thread's own capture
+    bool moment_seen = false;      // the process event
+    int dumped = 0;                // signal the kernel side has sent
 };
 
 struct AssemblyCounters {
@@ -30,51 +46,82 @@ struct AssemblyCounters {
 
 class Assembler {
 public:
-    // on_ready: takes an assembly whose rule fired and which is complete.
-    Assembler(Recorder &recorder, rules::Engine &engine, capture::OsRoots os, std::string boot_id,
-              rules::Nanoseconds deadline, std::function<void(Assembly)> on_ready);
+    struct Hooks {
+        // Takes an assembly whose rule fired and which is complete.
+        std::function<void(Assembly)> on_ready;
+        // Whether and by which conditions a process is watched.
+        std::function<ProcessRules(const rules::ProcessFacts &)> rules_of;
+        // Every occurrence before the rules are asked; and when one has fired, to add context.
+        std::function<void(Occurrence &)> on_occurrence;
+        std::function<void(const rules::Decision &, Assembly &)> on_fire;
+        // A process that latency rules are about; a ZFS sync, and a probed call, that was slow.
+        std::function<void(const rules::ProcessFacts &)> on_started;
+        std::function<void(std::span<const std::uint8_t>)> on_txg;
+        std::function<void(const bpf::latency_event &)> on_latency;
+    };
+    Assembler(Recorder &recorder, rules::Engine &engine, const TriggerPlan &plan, capture::OsRoots os,
+              std::string boot_id, rules::Nanoseconds deadline, Hooks hooks);
 
     // One event out of the ring buffer.
     void take(std::span<const std::uint8_t> bytes);
-    // Closes what is complete or overdue.  true: something is still open and wants to be
-    // looked at again soon.
+    // Something user space has seen itself: a deadline passed, memory grown.
+    void occur(Occurrence occurrence);
+    // Closes what is complete or overdue; call it when the ring buffer has been read to its
+    // end.  true: something is still open and wants to be looked at again soon.
     bool tend(std::uint64_t now_ns);
     // Closes everything now, as for a deadline: the daemon stops.
     void close_all();
     // Deaths whose event found the ring buffer full: makes assemblies of what the process
     // table and the rings still know.
     void find_lost(std::uint64_t now_ns);
+    // That process is being made to dump core for a bundle that is already there: its death
+    // is no incident of its own.
+    void expect_death(std::uint32_t tgid, std::uint64_t start_boot_ns);
 
     std::size_t open() const;
     const AssemblyCounters &counters() const { return counters_; }
+    FactsCache &facts() { return facts_; }
     void set_deadline(rules::Nanoseconds deadline) { deadline_ns_ = static_cast<std::uint64_t>(deadline.count()); }
 
 private:
     struct Key {
         std::uint32_t tgid;
         std::uint64_t start_boot_ns;
-        std::uint32_t tid; // 0 for a death; the thread of a signal that does not kill
+        std::uint32_t tid; // 0 for a death; of a process that lives on the thread it happened in
         auto operator<=>(const Key &) const = default;
     };
 
+    static bool is_of(const Key &key, const bpf::event_header &event);
     void on_death(const bpf::death_event &event);
+    void on_moment(const bpf::death_event &event);
     void on_thread(std::span<const std::uint8_t> bytes);
     void on_gone(const bpf::event_header &event);
     void on_watch(const bpf::watch_event &event);
-    void decide(Assembly &assembly);
+    void on_oom(const bpf::oom_event &event);
+    void ask_rules(Assembly &assembly, const rules::Event &event);
+    void fire(Assembly &assembly, const rules::Decision &decision);
+    void decide_death(Assembly &assembly);
+    void decide_oom(Assembly &assembly);
+    void look_at_threads(Assembly &assembly);
+    Assembly *assembly_for(const bpf::thread_event &event);
     void add_thread(Assembly &assembly, const bpf::thread_event &event, std::span<const std::uint8_t> stack);
     void add_silent_threads(Assembly &assembly);
+    std::uint32_t process_of(std::uint32_t tid) const;
     bool complete(const Key &key, const Assembly &assembly);
     void close(const Key &key, Assembly &assembly, bool overdue);
     void forget(const Key &key);
 
     Recorder &recorder_;
     rules::Engine &engine_;
+    const TriggerPlan &plan_;
     capture::OsRoots os_;
     std::string boot_id_;
     std::uint64_t deadline_ns_;
-    std::function<void(Assembly)> on_ready_;
+    Hooks hooks_;
+    FactsCache facts_;
+    OomWatch ooms_;
     std::map<Key, Assembly> assemblies_;
+    std::set<std::pair<std::uint32_t, std::uint64_t>> expected_deaths_; // tgid, start; bounded
     AssemblyCounters counters_;
     LossCounts quiet_losses_; // when last nothing was open: what is lost from then on concerns what opens next
 };

@@ -33,7 +33,7 @@ capture::CoreLink no_core(std::string reason) {
 
 capture::CorePrecheck CoreFollower::precheck_of(const capture::IncidentInput &input) const {
     const auto &event = input.process.event;
-    return {.signal = event.number,
+    return {.signal = input.dump.sent ? input.dump.signal : event.number,
             .rlimit_core = event.rlimit_core,
             .dumpable = event.dumpable,
             .pid = event.h.tgid,
@@ -44,8 +44,8 @@ capture::CorePrecheck CoreFollower::precheck_of(const capture::IncidentInput &in
 }
 
 capture::CoreLink CoreFollower::first_look(const capture::IncidentInput &input) const {
-    if (!input.process.event.fatal)
-        return no_core("the signal did not kill the process");
+    if (!input.process.event.fatal && !input.dump.sent)
+        return no_core(input.process.event.number ? "the signal did not kill the process" : "the process lives on");
     if (auto reason = capture::no_core_reason(precheck_of(input)); !reason.empty())
         return no_core(std::move(reason));
     auto link = no_core("a core may still be written: no journal entry yet");
@@ -63,7 +63,7 @@ void CoreFollower::follow(std::string bundle, const capture::IncidentInput &inpu
     death.start_boot_ns = event.h.process_start_boot_ns;
     death.exe = exe;
     death.comm = text_of(event.leader_comm);
-    death.signal = event.number;
+    death.signal = input.dump.sent ? input.dump.signal : event.number;
     death.uid = event.uid;
     death.death_realtime_ns = event.h.t_ns + (clocks.realtime_ns - clocks.monotonic_ns);
     death.boottime_offset_ns = clocks.realtime_ns - clocks.boottime_ns;

@@ -5,13 +5,22 @@
 
 #include "capture/bundle.h"
 #include "daemon/assembly.h"
+#include "daemon/blocked_watch.h"
 #include "daemon/control.h"
 #include "daemon/core_follower.h"
+#include "daemon/cost_meter.h"
+#include "daemon/dumper.h"
 #include "daemon/event_loop.h"
+#include "daemon/latency_watch.h"
+#include "daemon/memory_watch.h"
 #include "daemon/options.h"
+#include "daemon/reclaim_watch.h"
 #include "daemon/recorder.h"
 #include "daemon/rule_files.h"
+#include "daemon/rule_states.h"
 #include "daemon/status.h"
+#include "daemon/trigger_plan.h"
+#include "daemon/txg_watch.h"
 #include "daemon/writer.h"
 
 #include <memory>
@@ -29,8 +38,21 @@ private:
     explicit Daemon(Options options) : options_(std::move(options)) {}
     Status open_state();
     Status wire();
+    void apply_rules();
     void on_events();
+    void on_occurrence(Occurrence &occurrence);
+    void on_fire(const rules::Decision &decision, Assembly &assembly);
     void on_ready(Assembly assembly);
+    bool keep(Assembly &assembly);
+    void dump(Assembly &assembly);
+    void on_memory();
+    void on_deadlines();
+    void on_cost();
+    void on_latency();
+    void on_txg();
+    void offer(const TxgStall &stall);
+    ConditionStates condition_states() const;
+    bool tracepoint_has_come() const;
     void on_written();
     void on_second();
     void on_cores();
@@ -43,7 +65,18 @@ private:
     rules::Config config_;
     std::vector<std::string> rule_errors_;
     std::optional<rules::Engine> engine_;
+    TriggerPlan plan_;
+    std::optional<rules::StormPolicy> storm_;
+    std::optional<Dumper> dumper_;
+    CostMeter costs_;
+    BlockedWatch blocked_;
+    MemoryWatch memory_{capture::OsRoots{}};
+    ReclaimWatch reclaim_{capture::OsRoots{}};
     std::optional<Recorder> recorder_;
+    std::optional<LatencyWatch> latency_; // its probes are the recorder's
+    std::optional<TxgWatch> txg_;
+    // By pool: the group that was offered last, and the longest deadline it was offered for in flight.
+    std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> txg_told_;
     std::optional<capture::IncidentsDir> incidents_;
     std::unique_ptr<Writer> writer_;
     std::optional<Assembler> assembler_;
@@ -61,7 +94,8 @@ private:
     std::uint64_t lost_deaths_ = 0;
     bool lost_again_ = false;
     std::uint64_t tend_delay_ns_ = 0;
-    EventLoop::Timer tend_timer_, second_timer_, core_timer_;
+    EventLoop::Timer tend_timer_, second_timer_, core_timer_, memory_timer_, deadline_timer_, cost_timer_,
+        latency_timer_, txg_timer_;
 };
 
 // --check: prints every diagnostic to stderr and a summary to stdout; exit status.

@@ -1,9 +1,13 @@
 #include "daemon/recorder.h"
 
+#include "capture/unique_fd.h"
 #include "daemon/syscall_classes.h"
+#include "daemon/tracefs.h"
 #include "recorder.skel.h"
+#include "txg_fentry.skel.h"
 
 #include <bpf/bpf.h>
+#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -15,6 +19,7 @@
 #include <atomic>
 #include <bit>
 #include <fstream>
+#include <set>
 
 namespace incident::daemon {
 
@@ -120,6 +125,16 @@ const char *loss_name(int place) {
         return "mappings: the crash's own was not looked up";
     case bpf::LOSS_SCRATCH:
         return "scratch memory missing";
+    case bpf::LOSS_TXG_SYNC:
+        return "zfs: syncs in flight beyond the table";
+    case bpf::LOSS_TXG_EVENT:
+        return "ring buffer: long sync of a ZFS pool";
+    case bpf::LOSS_TRIGGER:
+        return "ring buffer: a rule's trigger";
+    case bpf::LOSS_MOMENT:
+        return "ring buffer: process of a trigger";
+    case bpf::LOSS_IN_FLIGHT:
+        return "reclaims and block requests in flight: no room";
     default:
         return "unknown place";
     }
@@ -127,7 +142,7 @@ const char *loss_name(int place) {
 
 bool of_capture(int place) {
     return place == bpf::LOSS_DEATH_EVENT || place == bpf::LOSS_THREAD_EVENT || place == bpf::LOSS_THREAD_STACK ||
-           place == bpf::LOSS_GONE_EVENT || place == bpf::LOSS_VMA;
+           place == bpf::LOSS_GONE_EVENT || place == bpf::LOSS_VMA || place == bpf::LOSS_MOMENT;
 }
 
 const char *loss_reason(int place) {
@@ -137,6 +152,9 @@ const char *loss_reason(int place) {
     case bpf::LOSS_THREAD_STACK:
     case bpf::LOSS_GONE_EVENT:
     case bpf::LOSS_WATCH_EVENT:
+    case bpf::LOSS_TRIGGER:
+    case bpf::LOSS_TXG_EVENT:
+    case bpf::LOSS_MOMENT:
         return "full: [record] ring_buffer is too small for what died at once";
     case bpf::LOSS_SLOT:
     case bpf::LOSS_PROCESS_ENTRY:
@@ -168,19 +186,47 @@ MemoryPlan plan_memory(const rules::Config::Record &record, std::uint32_t pid_ma
     plan.tid_table = 4ull * (pid_max + 1ull);
     plan.processes = static_cast<std::uint64_t>(record.processes) * (sizeof(bpf::process_entry) + 64);
     plan.events = record.ring_buffer;
+    plan.calls = static_cast<std::uint64_t>(record.threads) * sizeof(bpf::thread_calls);
     return plan;
 }
 
+// The programs that are always attached; all others only while a rule wants them.
+constexpr std::string_view core_programs[] = {"record_enter",  "record_exit",  "process_fork",
+                                              "process_exec",  "process_exit", "process_rename",
+                                              "process_moved", "signal_sent",  "signal_taken"};
+
+// By rule kind.  call_over serves two kinds; what a kernel lacks is left out at load.
+struct Family {
+    const char *kind;
+    std::vector<const char *> programs;
+};
+const Family families_of_programs[] = {
+    {"syscall", {"call_over"}},
+    {"exit", {"call_begins"}},
+    {"blocked", {"call_over", "thread_switched", "thread_woken"}},
+    {"reclaim", {"direct_reclaim_begins", "direct_reclaim_ends", "cgroup_reclaim_begins", "cgroup_reclaim_ends"}},
+    {"block_io", {"bio_queued", "request_issued", "request_done"}},
+    {"oom", {"oom_chosen"}},
+};
+
 struct Recorder::Impl {
+    using Link = std::unique_ptr<bpf_link, decltype([](bpf_link *link) { bpf_link__destroy(link); })>;
+
     recorder_bpf *skeleton = nullptr;
     ring_buffer *buffer = nullptr;
-    Mapping threads, records, sides;
+    Mapping threads, records, sides, calls, call_slots, txg_syncs;
     rules::Config::Record record;
     MemoryPlan plan;
     std::uint32_t cpus = 1;
     const std::function<void(std::span<const std::uint8_t>)> *on_event = nullptr;
+    std::map<std::string, Link>
+        links; // of optional programs, by name; of tracepoint rules by "tracepoint:RULE:CONDITION"
+    std::map<std::string, std::string> lacking; // programs left out at load, and why
+    std::map<std::string, std::string> hooked;  // the same → "CATEGORY:NAME COOKIE"
+    std::map<std::string, FamilyState> families;
 
     ~Impl() {
+        links.clear();
         ring_buffer__free(buffer);
         recorder_bpf__destroy(skeleton);
     }
@@ -192,6 +238,10 @@ struct Recorder::Impl {
     }
 
     Status load(std::uint32_t stack_bytes);
+    void leave_out_what_is_missing();
+    std::string attach(const std::string &program);
+    void apply_family(const Family &family, bool wanted, const std::set<std::string> &needed);
+    void apply_tracepoints(const TriggerPlan &plan);
     Status size_maps(std::uint32_t pid_max);
     Status fill_free_slots();
 };
@@ -206,6 +256,8 @@ Status Recorder::Impl::size_maps(std::uint32_t pid_max) {
         {maps.threads, record.threads},
         {maps.records, static_cast<std::uint64_t>(record.threads) * record.syscalls},
         {maps.sides, record.threads},
+        {maps.calls, record.threads},
+        {maps.call_slots, record.threads / 64 + 1ull},
         {maps.free_slots, record.threads},
         {maps.processes, record.processes},
         {maps.events, record.ring_buffer},
@@ -217,6 +269,108 @@ Status Recorder::Impl::size_maps(std::uint32_t pid_max) {
             return fail(Error::system(fmt::format("sizing map {}", bpf_map__name(map)), -error));
     }
     return {};
+}
+
+// A tracepoint the kernel has not (CONFIG_MEMCG off, …) must not keep the rest from loading.
+void Recorder::Impl::leave_out_what_is_missing() {
+    const std::unique_ptr<btf, decltype([](btf *types) { btf__free(types); })> kernel(btf__load_vmlinux_btf());
+    bpf_program *program = nullptr;
+    bpf_object__for_each_program(program, skeleton->obj) {
+        const std::string_view section = bpf_program__section_name(program);
+        const std::string name = bpf_program__name(program);
+        if (std::ranges::find(core_programs, name) != std::end(core_programs))
+            continue;
+        bpf_program__set_autoattach(program, false);
+        constexpr std::string_view prefix = "tp_btf/";
+        if (!kernel || !section.starts_with(prefix))
+            continue;
+        const std::string type = "btf_trace_" + std::string(section.substr(prefix.size()));
+        if (btf__find_by_name_kind(kernel.get(), type.c_str(), BTF_KIND_TYPEDEF) < 0) {
+            bpf_program__set_autoload(program, false);
+            lacking[name] = fmt::format("this kernel has no tracepoint {}", section.substr(prefix.size()));
+        }
+    }
+}
+
+// "" or why not.
+std::string Recorder::Impl::attach(const std::string &name) {
+    if (links.contains(name))
+        return {};
+    if (const auto missing = lacking.find(name); missing != lacking.end())
+        return missing->second;
+    bpf_program *program = bpf_object__find_program_by_name(skeleton->obj, name.c_str());
+    if (!program)
+        return "no such program";
+    libbpf_log().clear();
+    bpf_link *link = bpf_program__attach(program);
+    if (!link)
+        return fmt::format("attaching {}: {}", bpf_program__section_name(program), std::strerror(errno));
+    links[name].reset(link);
+    return {};
+}
+
+void Recorder::Impl::apply_family(const Family &family, bool wanted, const std::set<std::string> &needed) {
+    FamilyState &state = families[family.kind];
+    state = {};
+    if (!wanted) {
+        for (const char *program : family.programs)
+            if (!needed.contains(program))
+                links.erase(program);
+        return;
+    }
+    state.attached = true;
+    for (const char *program : family.programs)
+        if (const std::string why = attach(program); !why.empty()) {
+            state.attached = false;
+            state.reason = why;
+        }
+}
+
+// Those whose rule, tracepoint and bit are what they were stay attached.
+void Recorder::Impl::apply_tracepoints(const TriggerPlan &plan) {
+    // The program's cookie: the bit, and above it the index into plan.tracepoints.
+    auto cookie = [&](const TriggerPlan::Tracepoint &tracepoint) {
+        return static_cast<std::uint64_t>(&tracepoint - plan.tracepoints.data()) << 8 | tracepoint.bit;
+    };
+    auto key_of = [](const TriggerPlan::Tracepoint &tracepoint) {
+        return fmt::format("tracepoint:{}:{}", tracepoint.rule, tracepoint.condition);
+    };
+    std::map<std::string, std::string> wanted;
+    for (const auto &tracepoint : plan.tracepoints)
+        wanted[key_of(tracepoint)] = fmt::format("{}:{} {}", tracepoint.category, tracepoint.name, cookie(tracepoint));
+    std::erase_if(hooked, [&](const auto &item) {
+        const auto &[key, place] = item;
+        const auto found = wanted.find(key);
+        if (found != wanted.end() && found->second == place)
+            return false;
+        links.erase(key);
+        return true;
+    });
+    std::erase_if(families, [&](const auto &item) {
+        return item.first.starts_with("tracepoint:") && !wanted.contains(item.first);
+    });
+    for (const auto &tracepoint : plan.tracepoints) {
+        const std::string key = key_of(tracepoint);
+        FamilyState &state = families[key];
+        state = {};
+        if (!hooked.contains(key)) {
+            bpf_tracepoint_opts options{};
+            options.sz = sizeof(options);
+            options.bpf_cookie = cookie(tracepoint);
+            bpf_link *link = bpf_program__attach_tracepoint_opts(
+                skeleton->progs.tracepoint_hit, tracepoint.category.c_str(), tracepoint.name.c_str(), &options);
+            if (!link) {
+                state.reason = errno == ENOENT ? fmt::format("this kernel has no tracepoint {}:{} now",
+                                                             tracepoint.category, tracepoint.name)
+                                               : fmt::format("attaching tracepoint {}:{}: {}", tracepoint.category,
+                                                             tracepoint.name, std::strerror(errno));
+                continue;
+            }
+            links[key].reset(link);
+            hooked[key] = wanted[key];
+        }
+        state.attached = true;
+    }
 }
 
 Status Recorder::Impl::fill_free_slots() {
@@ -256,6 +410,7 @@ Status Recorder::Impl::load(std::uint32_t stack_bytes) {
     static_assert(sizeof(classes) == sizeof(skeleton->rodata->syscall_class));
     std::memcpy(const_cast<void *>(static_cast<const volatile void *>(skeleton->rodata->syscall_class)), classes,
                 sizeof(classes));
+    leave_out_what_is_missing();
     if (const int error = recorder_bpf__load(skeleton))
         return fail(Error{
             fmt::format("the kernel refused the BPF programs: {}\n{}", std::strerror(-error), libbpf_tail()), -error});
@@ -267,13 +422,18 @@ Status Recorder::Impl::load(std::uint32_t stack_bytes) {
         return Mapping::of(bpf_map__fd(of), bpf_map__value_size(of), bpf_map__max_entries(of), writable);
     };
     auto mapped_threads = map(maps.threads, true), mapped_records = map(maps.records, false),
-         mapped_sides = map(maps.sides, false);
-    for (auto *mapped : {&mapped_threads, &mapped_records, &mapped_sides})
+         mapped_sides = map(maps.sides, false), mapped_calls = map(maps.calls, false),
+         mapped_call_slots = map(maps.call_slots, false), mapped_syncs = map(maps.txg_syncs, false);
+    for (auto *mapped :
+         {&mapped_threads, &mapped_records, &mapped_sides, &mapped_calls, &mapped_call_slots, &mapped_syncs})
         if (!*mapped)
             return fail(mapped->error());
     threads = std::move(*mapped_threads);
     records = std::move(*mapped_records);
     sides = std::move(*mapped_sides);
+    calls = std::move(*mapped_calls);
+    call_slots = std::move(*mapped_call_slots);
+    txg_syncs = std::move(*mapped_syncs);
     buffer = ring_buffer__new(bpf_map__fd(maps.events), deliver, this, nullptr);
     if (!buffer)
         return fail(Error::system("reading the ring buffer"));
@@ -303,14 +463,51 @@ Result<Recorder> Recorder::start(const rules::Config::Record &record, std::uint3
     return recorder;
 }
 
-void Recorder::apply(const rules::Engine &engine) {
+void Recorder::apply(const rules::Engine &engine, const TriggerPlan &plan) {
     auto *bss = impl_->skeleton->bss;
+    const int conditions = bpf_map__fd(impl_->skeleton->maps.conditions);
+    for (__u32 bit = 0; bit < RULE_BITS; ++bit) {
+        bpf::condition_settings settings = plan.settings[bit];
+        if (plan.tracepoint >> bit & 1)
+            settings.record_length = 0; // the longest of those with this bit, below
+        for (const auto &tracepoint : plan.tracepoints)
+            if (tracepoint.bit == bit)
+                settings.record_length = std::max<__u32>(
+                    settings.record_length, tracepoint_record_length(tracepoint.category, tracepoint.name));
+        bpf_map_update_elem(conditions, &bit, &settings, BPF_ANY); // an array's element: cannot fail
+    }
     bss->watch_all = engine.watches_everything();
+    bss->ask_rules = plan.ask_rules;
+    bss->rules_of_all = plan.rules_of_all;
+    bss->dump_rules_of_all = plan.dump_rules_of_all;
     bss->look_at_comm = engine.looks_at_comm();
     bss->look_at_cgroup = engine.looks_at_cgroup();
     // bit n - 1 is signal n; a rule for handled signals also fires on fatal ones
     bss->fatal_signals = ((engine.signals(true) | engine.signals(false)) >> 1).to_ullong();
     bss->handled_signals = (engine.signals(false) >> 1).to_ullong();
+    bss->oom_wanted = plan.oom;
+    bss->syscall_rules = plan.syscall;
+    bss->exit_rules = plan.exit;
+    bss->latency_rules = plan.latency;
+    bss->blocked_rules = plan.blocked;
+    bss->block_io_rules = plan.block_io;
+    bss->reclaim_rules = plan.reclaim;
+    bss->blocked_min_ns = plan.blocked_min_ns;
+    bss->blocked_idle = plan.blocked_idle;
+    static_assert(sizeof(bss->syscall_rules_of) == sizeof(plan.syscalls_of));
+    std::memcpy(bss->syscall_rules_of, plan.syscalls_of, sizeof(plan.syscalls_of));
+
+    const std::map<std::string_view, bool> wanted = {{"syscall", plan.syscall != 0},   {"exit", plan.exit != 0},
+                                                     {"blocked", plan.blocked != 0},   {"reclaim", plan.reclaim != 0},
+                                                     {"block_io", plan.block_io != 0}, {"oom", plan.oom}};
+    std::set<std::string> needed;
+    for (const Family &family : families_of_programs)
+        if (wanted.at(family.kind))
+            needed.insert(family.programs.begin(), family.programs.end());
+    for (const Family &family : families_of_programs)
+        impl_->apply_family(family, wanted.at(family.kind), needed);
+    impl_->apply_tracepoints(plan);
+
     const int verdicts = bpf_map__fd(impl_->skeleton->maps.verdicts);
     bpf::watch_key key{};
     while (bpf_map_get_next_key(verdicts, nullptr, &key) == 0)
@@ -319,10 +516,52 @@ void Recorder::apply(const rules::Engine &engine) {
     std::atomic_ref<__u32>(impl_->skeleton->data->watch_epoch).fetch_add(1);
 }
 
-void Recorder::give_verdict(const bpf::watch_key &key, bool watch) {
-    const __u32 verdict = watch ? bpf::VERDICT_WATCH : bpf::VERDICT_IGNORE;
+void Recorder::give_verdict(const bpf::watch_key &key, bool watch, const ProcessRules &rules) {
+    const bpf::verdict verdict{static_cast<__u32>(watch ? bpf::VERDICT_WATCH : bpf::VERDICT_IGNORE), 0, rules.rules,
+                               rules.dump_rules};
     // Full cannot be: an LRU map makes room.
     bpf_map_update_elem(bpf_map__fd(impl_->skeleton->maps.verdicts), &key, &verdict, BPF_ANY);
+}
+
+const std::map<std::string, FamilyState> &Recorder::families() const {
+    return impl_->families;
+}
+
+void Recorder::allow_captures(std::uint32_t count) {
+    std::atomic_ref<__s32>(impl_->skeleton->bss->capture_tokens).store(static_cast<__s32>(count));
+}
+
+void Recorder::allow_dumps(unsigned bit, std::uint32_t count) {
+    const int map = bpf_map__fd(impl_->skeleton->maps.conditions);
+    bpf::condition_settings settings{};
+    const __u32 key = bit;
+    if (bit >= RULE_BITS || bpf_map_lookup_elem(map, &key, &settings))
+        return;
+    settings.dump_tokens = static_cast<__s32>(count);
+    bpf_map_update_elem(map, &key, &settings, BPF_ANY);
+}
+
+Status Recorder::snapshot(std::uint32_t tgid) {
+    bpf_iter_link_info info{};
+    info.task.pid = tgid;
+    bpf_iter_attach_opts options{};
+    options.sz = sizeof(options);
+    options.link_info = &info;
+    options.link_info_len = sizeof(info);
+    const Impl::Link link(bpf_program__attach_iter(impl_->skeleton->progs.snapshot_thread, &options));
+    if (!link)
+        return fail(Error::system("walking the process's threads"));
+    const UniqueFd walk(bpf_iter_create(bpf_link__fd(link.get())));
+    if (!walk)
+        return fail(Error::system("walking the process's threads"));
+    char nothing[64]; // the program sends events and prints nothing
+    ssize_t got;
+    do
+        got = ::read(walk.get(), nothing, sizeof(nothing));
+    while (got > 0 || (got < 0 && (errno == EINTR || errno == EAGAIN)));
+    if (got < 0)
+        return fail(Error::system("walking the process's threads"));
+    return {};
 }
 
 int Recorder::fd() const {
@@ -344,6 +583,15 @@ bpf::thread_slot Recorder::header(std::uint32_t slot) const {
     bpf::thread_slot copy;
     std::memcpy(&copy, impl_->threads.element<bpf::thread_slot>(slot), sizeof(copy));
     return copy;
+}
+
+bpf::syscall_record Recorder::last_call(std::uint32_t slot) const {
+    const std::uint64_t length = impl_->record.syscalls, made = header(slot).syscalls;
+    return *impl_->records.element<bpf::syscall_record>(slot * length + ((made - 1) & (length - 1)));
+}
+
+std::uint32_t Recorder::slots() const {
+    return impl_->record.threads;
 }
 
 std::optional<capture::ThreadRings> Recorder::read(std::uint32_t slot, std::uint64_t generation) const {
@@ -440,6 +688,167 @@ void Recorder::forget_process(std::uint32_t tgid) {
     bpf_map_delete_elem(bpf_map__fd(impl_->skeleton->maps.processes), &tgid);
 }
 
+Result<UniqueFd> Recorder::count_run_times() {
+    UniqueFd on(bpf_enable_stats(BPF_STATS_RUN_TIME));
+    if (!on)
+        return fail(Error::system("counting the programs' run times"));
+    return on;
+}
+
+std::map<std::string, Recorder::RunTime> Recorder::run_times() const {
+    std::map<std::string, RunTime> all;
+    bpf_program *program = nullptr;
+    bpf_object__for_each_program(program, impl_->skeleton->obj) {
+        bpf_prog_info info{};
+        __u32 size = sizeof(info);
+        if (bpf_obj_get_info_by_fd(bpf_program__fd(program), &info, &size) == 0)
+            all[bpf_program__name(program)] = {info.run_cnt, info.run_time_ns};
+    }
+    return all;
+}
+
+std::vector<std::string> Recorder::programs_of(std::string_view kind) {
+    if (kind == "signal")
+        return {"signal_sent", "signal_taken"};
+    if (kind == "tracepoint")
+        return {"tracepoint_hit"};
+    if (kind == "latency")
+        return {"enter_call", "leave_call", "enter_pair", "leave_pair"};
+    if (kind == "txg_sync")
+        return {"txg_enter", "txg_leave"};
+    for (const Family &family : families_of_programs)
+        if (kind == family.kind)
+            return {family.programs.begin(), family.programs.end()};
+    return {};
+}
+
+Recorder::Uprobe::~Uprobe() {
+    bpf_link__destroy(static_cast<bpf_link *>(link_));
+}
+
+Result<Recorder::Uprobe> Recorder::attach(UprobeRole role, const UprobePoint &point, std::uint32_t probe) {
+    const auto &programs = impl_->skeleton->progs;
+    bpf_program *program = role == UprobeRole::EnterCall   ? programs.enter_call
+                           : role == UprobeRole::EnterPair ? programs.enter_pair
+                           : role == UprobeRole::LeavePair ? programs.leave_pair
+                                                           : programs.leave_call;
+    bpf_uprobe_opts options{};
+    options.sz = sizeof(options);
+    options.bpf_cookie = role == UprobeRole::LeaveAtRet ? probe | LEAVE_AT_RET : probe;
+    options.ref_ctr_offset = point.semaphore;
+    options.retprobe = role == UprobeRole::LeaveCall;
+    libbpf_log().clear();
+    bpf_link *link = bpf_program__attach_uprobe_opts(program, point.pid ? static_cast<pid_t>(*point.pid) : -1,
+                                                     point.path.c_str(), point.offset, &options);
+    if (!link)
+        return fail(Error::system(fmt::format("attaching a uprobe at file offset {:#x}", point.offset)));
+    return Uprobe(link);
+}
+
+void Recorder::set_probe(std::uint32_t probe, const bpf::probe_setting &setting) {
+    bpf_map_update_elem(bpf_map__fd(impl_->skeleton->maps.probe_settings), &probe, &setting, BPF_ANY);
+}
+
+bpf::probe_count Recorder::probe_count(std::uint32_t probe) const {
+    bpf::probe_count sum{};
+    std::vector<bpf::probe_count> per_cpu(impl_->cpus);
+    if (bpf_map_lookup_elem(bpf_map__fd(impl_->skeleton->maps.probe_counts), &probe, per_cpu.data()) != 0)
+        return sum;
+    for (const auto &count : per_cpu) {
+        sum.calls += count.calls;
+        sum.missed += count.missed;
+        sum.overflow += count.overflow;
+        sum.unmatched += count.unmatched;
+        sum.unrecorded += count.unrecorded;
+        sum.unsent += count.unsent;
+    }
+    return sum;
+}
+
+std::vector<std::uint32_t> Recorder::slots_with_calls() const {
+    std::vector<std::uint32_t> slots;
+    for (std::uint32_t word = 0; word <= impl_->record.threads / 64; ++word) {
+        std::uint64_t bits = std::atomic_ref<__u64>(*impl_->call_slots.element<__u64>(word)).load();
+        for (; bits; bits &= bits - 1)
+            if (const std::uint32_t slot = word * 64 + std::countr_zero(bits); slot < impl_->record.threads)
+                slots.push_back(slot);
+    }
+    return slots;
+}
+
+std::expected<bpf::thread_calls, Recorder::CallsUnread> Recorder::calls(std::uint32_t slot) const {
+    if (slot >= impl_->record.threads)
+        return std::unexpected(CallsUnread::None);
+    auto *theirs = impl_->calls.element<bpf::thread_calls>(slot);
+    const std::atomic_ref<__u64> sequence(theirs->sequence);
+    for (int attempt = 0; attempt < 16; ++attempt) {
+        const std::uint64_t before = sequence.load(std::memory_order_acquire);
+        bpf::thread_calls copy;
+        std::memcpy(&copy, theirs, sizeof(copy));
+        std::atomic_thread_fence(std::memory_order_acquire);
+        if ((before & 1) || sequence.load(std::memory_order_relaxed) != before)
+            continue;
+        if (copy.generation != impl_->threads.element<bpf::thread_slot>(slot)->generation)
+            return std::unexpected(CallsUnread::None);
+        copy.depth = std::min<__u32>(copy.depth, CALL_DEPTH);
+        return copy;
+    }
+    return std::unexpected(CallsUnread::Busy);
+}
+
+Result<Attached> Recorder::attach_kprobe(const char *program, const char *function, bool on_return) {
+    bpf_program *found = bpf_object__find_program_by_name(impl_->skeleton->obj, program);
+    if (!found)
+        return fail(fmt::format("no BPF program {}", program));
+    libbpf_log().clear();
+    bpf_link *link = bpf_program__attach_kprobe(found, on_return, function);
+    if (!link)
+        return fail(Error::system(fmt::format("{} on {}", on_return ? "kretprobe" : "kprobe", function)));
+    return Attached(link, {[](void *what) { bpf_link__destroy(static_cast<bpf_link *>(what)); }});
+}
+
+Result<Attached> Recorder::attach_txg_fentry() {
+    libbpf_log().clear();
+    txg_fentry_bpf *opened = txg_fentry_bpf__open();
+    if (!opened)
+        return fail(Error::system("opening the fentry programs"));
+    Attached owner(opened, {[](void *what) { txg_fentry_bpf__destroy(static_cast<txg_fentry_bpf *>(what)); }});
+    // Of the maps that the shared headers declare only these are used, and they are the recorder's.
+    const auto &mine = impl_->skeleton->maps;
+    const std::pair<bpf_map *, bpf_map *> shared[] = {{opened->maps.events, mine.events},
+                                                      {opened->maps.losses, mine.losses},
+                                                      {opened->maps.txg_syncs, mine.txg_syncs},
+                                                      {opened->maps.txg_threshold, mine.txg_threshold}};
+    bpf_map *map = nullptr;
+    bpf_object__for_each_map(map, opened->obj) {
+        if (!bpf_map__is_internal(map))
+            bpf_map__set_autocreate(map, false);
+    }
+    for (const auto &[to, from] : shared) {
+        bpf_map__set_autocreate(to, true);
+        if (const int error = bpf_map__reuse_fd(to, bpf_map__fd(from)))
+            return fail(Error::system(fmt::format("sharing map {}", bpf_map__name(from)), -error));
+    }
+    if (const int error = txg_fentry_bpf__load(opened))
+        return fail(
+            Error{fmt::format("loading fentry/spa_sync: {}\n{}", std::strerror(-error), libbpf_tail()), -error});
+    if (const int error = txg_fentry_bpf__attach(opened))
+        return fail(Error::system("attaching fentry/spa_sync", -error));
+    return owner;
+}
+
+std::span<const bpf::txg_sync> Recorder::txg_syncs() const {
+    static_assert(sizeof(bpf::txg_sync) % 8 == 0, "elements of the map are as far apart as of an array");
+    return {impl_->txg_syncs.element<bpf::txg_sync>(0), TXG_SYNCS};
+}
+
+Status Recorder::set_txg_threshold(std::uint64_t ns) {
+    const __u32 zero = 0;
+    if (bpf_map_update_elem(bpf_map__fd(impl_->skeleton->maps.txg_threshold), &zero, &ns, BPF_ANY))
+        return fail(Error::system("setting the threshold of ZFS syncs"));
+    return {};
+}
+
 LossCounts Recorder::loss_counts() const {
     LossCounts counts{};
     std::vector<__u64> per_cpu(impl_->cpus);
@@ -454,11 +863,17 @@ std::vector<capture::ProbeState> Recorder::probes() const {
     std::vector<capture::ProbeState> all;
     bpf_program *program = nullptr;
     bpf_object__for_each_program(program, impl_->skeleton->obj) {
-        capture::ProbeState probe{bpf_program__section_name(program), "active", "", 0};
+        const std::string name = bpf_program__name(program);
+        const bool core = std::ranges::find(core_programs, name) != std::end(core_programs);
+        const bool attached = core || impl_->links.contains(name);
+        if (!attached && !impl_->lacking.contains(name))
+            continue; // no rule wants it
+        capture::ProbeState probe{bpf_program__section_name(program), attached ? "active" : "unavailable",
+                                  attached ? "" : impl_->lacking.at(name), 0};
         bpf_prog_info info{};
         __u32 size = sizeof(info);
         if (bpf_obj_get_info_by_fd(bpf_program__fd(program), &info, &size) == 0)
-            probe.missed = info.recursion_misses;
+            probe.missed = info.recursion_misses, probe.runs = info.run_cnt, probe.run_ns = info.run_time_ns;
         all.push_back(std::move(probe));
     }
     return all;

@@ -5,14 +5,19 @@
 #include "bpf/event.h"
 #include "capture/result.h"
 #include "capture/snapshot.h"
+#include "capture/unique_fd.h"
+#include "daemon/trigger_plan.h"
 #include "rules/config.h"
 #include "rules/engine.h"
 
 #include <array>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace incident::daemon {
@@ -23,7 +28,8 @@ struct MemoryPlan {
     std::uint64_t tid_table = 0; // 4 bytes × pid_max
     std::uint64_t processes = 0;
     std::uint64_t events = 0; // ring buffer
-    std::uint64_t total() const { return rings + tid_table + processes + events; }
+    std::uint64_t calls = 0;  // probed calls in flight
+    std::uint64_t total() const { return rings + tid_table + processes + events + calls; }
 };
 MemoryPlan plan_memory(const rules::Config::Record &record, std::uint32_t pid_max);
 
@@ -40,15 +46,39 @@ using LossCounts = std::array<std::uint64_t, bpf::LOSS_PLACES>;
 // event about a dying process counts, not what each process's own account holds.
 std::vector<capture::Loss> describe_losses(const LossCounts &now, const LossCounts &before, bool only_of_capture);
 
+// The programs of one rule kind ("reclaim"), or the probe of one condition.
+struct FamilyState {
+    bool attached = false;
+    std::string reason; // why not, though a rule wants it; "" otherwise
+};
+
+// Something attached to the kernel; detached when this goes.
+struct Detach {
+    void (*how)(void *) = nullptr;
+    void operator()(void *what) const { how(what); }
+};
+using Attached = std::unique_ptr<void, Detach>;
+
 class Recorder {
 public:
     // Loads, attaches, starts recording.  stack_bytes: of each captured thread, the most
     // that any rule asks for.  The Error names what the machine lacks.
     static Result<Recorder> start(const rules::Config::Record &record, std::uint32_t stack_bytes);
 
-    // What the rules want: takes effect for each thread at its next syscall.
-    void apply(const rules::Engine &engine);
-    void give_verdict(const bpf::watch_key &key, bool watch);
+    // What the rules want: takes effect for each thread at its next syscall.  Attaches the
+    // programs of the kinds that are there now, detaches those of kinds that are not.
+    void apply(const rules::Engine &engine, const TriggerPlan &plan = {});
+    void give_verdict(const bpf::watch_key &key, bool watch, const ProcessRules &rules);
+    // By kind, and by "tracepoint:RULE:CONDITION" for each tracepoint condition.
+    const std::map<std::string, FamilyState> &families() const;
+    // So many captures in a living thread's own context until the next call.
+    void allow_captures(std::uint32_t count);
+    // So many signals that condition may send by itself until the next call.
+    void allow_dumps(unsigned bit, std::uint32_t count);
+
+    // Sends an EVENT_MOMENT of the process and an EVENT_THREAD of each of its threads, seen
+    // from outside; they are in the ring buffer when it returns.
+    Status snapshot(std::uint32_t tgid);
 
     int fd() const; // readable when events wait
     // Calls on_event(bytes) for each waiting event, oldest first.
@@ -59,6 +89,9 @@ public:
     // Slots that hold threads of a process, dead or alive.
     std::vector<std::uint32_t> slots_of(std::uint32_t tgid, std::uint64_t process_start_boot_ns) const;
     bpf::thread_slot header(std::uint32_t slot) const;
+    // The call a slot's thread made last, or is in.
+    bpf::syscall_record last_call(std::uint32_t slot) const;
+    std::uint32_t slots() const;
     // The daemon has read a pinned slot.
     void release(std::uint32_t slot);
 
@@ -66,8 +99,65 @@ public:
     std::vector<std::uint32_t> processes() const; // tgids with an entry
     void forget_process(std::uint32_t tgid);
 
+    // Counting of run times costs each run of a program two clock reads: on only while the
+    // descriptor is open.  The counts are since load.
+    Result<UniqueFd> count_run_times();
+    struct RunTime {
+        std::uint64_t runs = 0, ns = 0;
+    };
+    std::map<std::string, RunTime> run_times() const; // by program
+    // The programs that serve conditions of a kind ("syscall" → "call_over").
+    static std::vector<std::string> programs_of(std::string_view kind);
+
+    // ---- latency: uprobes and what the kernel side knows of the calls they time -------
+    // What a probe's program does: the entry of a function, its return (a return probe), its
+    // return where it stands at a ret instruction; or the two ends of a pair.
+    enum class UprobeRole { EnterCall, LeaveCall, LeaveAtRet, EnterPair, LeavePair };
+    struct UprobePoint {
+        std::string path;                 // of the file; /proc/self/fd/N pins the very inode
+        std::uint64_t offset = 0;         // bytes in the file
+        std::uint64_t semaphore = 0;      // file offset of a USDT semaphore, 0: none
+        std::optional<std::uint32_t> pid; // none: every process that maps the file
+    };
+    // A live attachment; detaches when destroyed.  The Recorder may go first.
+    class Uprobe {
+    public:
+        Uprobe(Uprobe &&other) noexcept : link_(std::exchange(other.link_, nullptr)) {}
+        Uprobe &operator=(Uprobe &&other) noexcept {
+            std::swap(link_, other.link_);
+            return *this;
+        }
+        ~Uprobe();
+
+    private:
+        friend class Recorder;
+        explicit Uprobe(void *link) : link_(link) {}
+        void *link_; // bpf_link
+    };
+    // probe: < PROBES_MAX, index of its settings and counts.
+    Result<Uprobe> attach(UprobeRole role, const UprobePoint &point, std::uint32_t probe);
+    void set_probe(std::uint32_t probe, const bpf::probe_setting &setting);
+    bpf::probe_count probe_count(std::uint32_t probe) const; // since load, over all CPUs
+    // Slots whose threads have made a probed call since they began to be recorded.
+    std::vector<std::uint32_t> slots_with_calls() const;
+    // Why there is no copy: none are of the thread that has the slot now; or it is changing
+    // them (its writer may have been preempted: look again in a millisecond).
+    enum class CallsUnread { None, Busy };
+    std::expected<bpf::thread_calls, CallsUnread> calls(std::uint32_t slot) const;
+
+    // Attaches a program of the recorder that start() leaves alone (SEC("kprobe") without a
+    // function) to a kernel function's entry or return.  The Recorder must outlive it.
+    Result<Attached> attach_kprobe(const char *program, const char *function, bool on_return);
+    // Loads and attaches the fentry and fexit programs of bpf/txg_fentry.bpf.c: needs a zfs
+    // module with BTF.
+    Result<Attached> attach_txg_fentry();
+    // As the kernel writes it, see bpf::txg_sync; valid as long as the Recorder.
+    std::span<const bpf::txg_sync> txg_syncs() const;
+    // Syncs at least this long send an EVENT_TXG at their return; 0: none.
+    Status set_txg_threshold(std::uint64_t ns);
+
     LossCounts loss_counts() const;
-    std::vector<capture::ProbeState> probes() const;
+    std::vector<capture::ProbeState> probes() const; // of the programs attached at start
     RecorderUse use() const;
 
     Recorder(Recorder &&) noexcept;

@@ -21,7 +21,9 @@ struct LoadedRules {
 
 // A directory that is not there is an Error when it was asked for by name, not when it
 // is a default one.
-Result<LoadedRules> load_rules(const std::vector<std::string> &directories, bool explicit_directories);
+// allow_dump: [safety], for the warning about rules that ask for a dump.
+Result<LoadedRules> load_rules(const std::vector<std::string> &directories, bool explicit_directories,
+                               bool allow_dump = false);
 
 // explicit_file: it must exist; else a missing file means the defaults.
 Result<rules::ParsedConfig> load_config(const std::string &file, bool explicit_file);

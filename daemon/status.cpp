@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <set>
 
 namespace incident::daemon {
 
@@ -19,17 +20,35 @@ std::uint64_t own_rss_bytes() {
     return resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-nlohmann::ordered_json rules_of(const rules::Engine &engine) {
+// The programs serve all rules of their kinds together: each rule is shown what they take.
+nlohmann::ordered_json cost_of(const rules::Rule &rule, const CostMeter &costs) {
+    std::set<std::string> programs;
+    for (const auto &condition : rule.conditions)
+        for (auto &program : Recorder::programs_of(condition.kind))
+            programs.insert(std::move(program));
+    const auto cost = costs.of({programs.begin(), programs.end()});
+    if (!rule.enabled || !cost)
+        return nullptr;
+    return {{"ns_per_event", static_cast<std::uint64_t>(cost->ns_per_run)},
+            {"events_per_second", static_cast<std::uint64_t>(cost->runs_per_second)},
+            {"cpu_share", cost->cpu_share}};
+}
+
+nlohmann::ordered_json rules_of(const StatusInput &input) {
+    const rules::Engine &engine = input.engine;
     auto all = nlohmann::ordered_json::array();
     for (const auto &rule : engine.rules()) {
         const auto counters = engine.counters(rule.name);
+        const auto state = state_of(rule, input.recorder.families(), input.conditions);
         all.push_back({{"name", rule.name},
                        {"kind", rule.kind},
                        {"source", fmt::format("{}:{}", rule.at.file, rule.at.line)},
-                       {"state", rule.enabled ? "active" : "disabled"},
-                       {"reason", rule.enabled ? "" : "enabled = false"},
+                       {"state", state.state},
+                       {"reason", state.reason},
+                       {"matched", counters.matched},
                        {"fired", counters.fired},
-                       {"suppressed", counters.suppressed}});
+                       {"suppressed", counters.suppressed},
+                       {"cost", cost_of(rule, input.costs)}});
     }
     return all;
 }
@@ -56,7 +75,7 @@ std::string status_json(const StatusInput &input) {
         {"started", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::chrono::system_clock::to_time_t(started)))},
         {"uptime_s", input.uptime_ns / 1'000'000'000},
         {"state", input.state},
-        {"rules", rules_of(input.engine)},
+        {"rules", rules_of(input)},
         {"rule_errors", input.rule_errors},
         {"recorder",
          {{"threads_used", use.threads_used},
@@ -73,12 +92,30 @@ std::string status_json(const StatusInput &input) {
           {"pending", input.pending},
           {"failed", input.incidents.failed},
           {"suppressed", input.suppressed},
+          {"counted", input.incidents.counted},
           {"recovered", input.incidents.recovered}}},
         {"self", {{"rss_bytes", own_rss_bytes()}, {"cpu_ns", clock_ns(CLOCK_PROCESS_CPUTIME_ID)}}},
     };
+    constexpr std::size_t signatures_shown = 32;
+    auto &storms = status["signatures"] = nlohmann::ordered_json::array();
+    for (const auto &line : input.storm.lines(signatures_shown))
+        storms.push_back({{"signature", line.signature},
+                          {"seen", line.seen},
+                          {"full", line.full},
+                          {"light", line.light},
+                          {"counted", line.counted}});
     for (const auto &probe : input.recorder.probes())
-        status["probes"].push_back(
-            {{"name", probe.name}, {"state", probe.state}, {"reason", probe.reason}, {"missed", probe.missed}});
+        status["probes"].push_back({{"name", probe.name},
+                                    {"state", probe.state},
+                                    {"reason", probe.reason},
+                                    {"missed", probe.missed},
+                                    {"runs", probe.runs},
+                                    {"run_ns", probe.run_ns}});
+    if (const auto recording = input.costs.of({"record_enter", "record_exit"}))
+        status["recorder"]["cost"] = {
+            {"ns_per_syscall", static_cast<std::uint64_t>(recording->ns_per_run * 2)},
+            {"syscalls_per_second", static_cast<std::uint64_t>(recording->runs_per_second / 2)},
+            {"cpu_share", recording->cpu_share}};
     for (const auto &loss : describe_losses(input.recorder.loss_counts(), {}, false))
         status["losses"].push_back({{"where", loss.where}, {"reason", loss.reason}, {"count", loss.count}});
     return status.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";

@@ -1,8 +1,11 @@
 // The daemon's account of itself: what `incidentctl status` prints.
 #pragma once
 
+#include "daemon/cost_meter.h"
 #include "daemon/recorder.h"
+#include "daemon/rule_states.h"
 #include "rules/engine.h"
+#include "rules/storm.h"
 
 #include <string>
 #include <vector>
@@ -11,11 +14,15 @@ namespace incident::daemon {
 
 struct IncidentCounters {
     std::uint64_t committed = 0, failed = 0, recovered = 0;
+    std::uint64_t counted = 0; // many alike: not written, see StormPolicy
 };
 
 struct StatusInput {
     const Recorder &recorder;
     const rules::Engine &engine;
+    const rules::StormPolicy &storm;
+    const ConditionStates &conditions;
+    const CostMeter &costs;
     const std::vector<std::string> &rule_errors;
     IncidentCounters incidents;
     std::uint64_t pending = 0, suppressed = 0;

@@ -2,6 +2,9 @@
 
 #include "capture/syscalls.h"
 
+#include <set>
+#include <string>
+
 namespace incident::daemon {
 
 namespace {
@@ -16,6 +19,47 @@ unsigned memory_call(const std::string &name) {
     if (name == "mremap")
         return bpf::MEMORY_MREMAP;
     return 0;
+}
+
+// Waiting for something to do, as a server or a timer does when all is well.
+bool waits_for_work(const std::string &name) {
+    static const std::set<std::string, std::less<>> names = {"poll",
+                                                             "ppoll",
+                                                             "ppoll_time64",
+                                                             "select",
+                                                             "_newselect",
+                                                             "pselect6",
+                                                             "pselect6_time64",
+                                                             "epoll_wait",
+                                                             "epoll_pwait",
+                                                             "epoll_pwait2",
+                                                             "futex",
+                                                             "futex_wait",
+                                                             "futex_waitv",
+                                                             "futex_time64",
+                                                             "nanosleep",
+                                                             "clock_nanosleep",
+                                                             "clock_nanosleep_time64",
+                                                             "pause",
+                                                             "rt_sigsuspend",
+                                                             "sigsuspend",
+                                                             "rt_sigtimedwait",
+                                                             "rt_sigtimedwait_time64",
+                                                             "wait4",
+                                                             "waitpid",
+                                                             "waitid",
+                                                             "accept",
+                                                             "accept4",
+                                                             "io_getevents",
+                                                             "io_pgetevents",
+                                                             "io_uring_enter",
+                                                             "msgrcv",
+                                                             "semtimedop",
+                                                             "semop",
+                                                             "mq_timedreceive",
+                                                             "mq_timedreceive_time64",
+                                                             "restart_syscall"};
+    return names.contains(name);
 }
 
 __u16 class_of(int nr, bool compat, bool all_paths) {
@@ -35,10 +79,16 @@ __u16 class_of(int nr, bool compat, bool all_paths) {
     } else if (capture::is_memory_call(nr, compat)) {
         result |= memory_call(name) << CLASS_MEMORY_SHIFT;
     }
+    if (waits_for_work(name))
+        result |= CLASS_IDLE;
     return static_cast<__u16>(result);
 }
 
 } // namespace
+
+bool is_idle_call(int nr, bool compat) {
+    return waits_for_work(capture::syscall_name(nr, compat));
+}
 
 void fill_syscall_classes(__u16 (&classes)[2][SYSCALL_CLASSES], bool all_paths) {
     for (int compat = 0; compat < 2; ++compat)

@@ -96,7 +96,7 @@ WriteResult Writer::write(WriteJob &job) {
     result.name = job.name;
     auto &incident = job.incident;
     const auto &event = incident.input.process.event;
-    if (incident.rule->context.host)
+    if (incident.rule->context.host && !incident.input.light)
         capture::collect_host(os_, kernel_log_slice, {}, incident.collected);
 
     BuildIds build_ids(incident.input.process.gone ? "" : fmt::format("{}/{}/root", os_.proc, event.h.tgid));

@@ -28,6 +28,9 @@ public:
     void positional(const std::string &name, std::string &target, const std::string &help) override {
         app_.add_option(name, target, help)->type_name("");
     }
+    void list(const std::string &name, std::vector<std::string> &target, const std::string &help) override {
+        app_.add_option(name, target, help)->type_name("");
+    }
     void rest(const std::string &name, std::vector<std::string> &target) override {
         rest_ = &target;
         rest_name_ = name;

@@ -45,6 +45,11 @@ Result<Incident> Incident::parse(std::string_view text, const std::string &name,
     return incident;
 }
 
+JsonView trigger_detail(JsonView incident) {
+    const std::string_view kind = incident["kind"].text();
+    return incident[kind == "txg_sync" ? "txg" : kind];
+}
+
 Result<Incident> Incident::read(const capture::Bundle &bundle) {
     const auto text = bundle.read("incident.json", incident_json_max);
     if (!text)

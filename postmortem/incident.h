@@ -37,6 +37,9 @@ private:
     std::string auxv_;
 };
 
+// The object of incident.json that says what made the rule fire: named after the kind.
+JsonView trigger_detail(JsonView incident);
+
 inline constexpr std::uint64_t incident_json_max = 8u << 20;
 inline constexpr std::uint64_t auxv_max = 64u << 10;
 inline constexpr std::uint64_t threads_json_max = 64u << 20;

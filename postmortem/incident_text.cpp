@@ -81,7 +81,7 @@ private:
             if (const JsonView sender = signal["sender"]; sender.is_object())
                 text += fmt::format(", sent by {}[{}]", shown(sender["comm"]), shown(sender["pid"]));
             field("signal", text);
-        } else if (const JsonView detail = top_[top_["kind"].text()]; detail.is_object()) {
+        } else if (const JsonView detail = trigger_detail(top_); detail.is_object()) {
             std::string text;
             detail.members([&](const std::string &key, JsonView value) {
                 text += (text.empty() ? "" : ", ") + printable(key) + " " + shown(value);

@@ -114,6 +114,10 @@ std::optional<std::uint64_t> JsonView::natural() const {
     return number_in<std::uint64_t>(text());
 }
 
+double JsonView::real() const {
+    return value_ && value_->is_number() ? value_->get<double>() : 0;
+}
+
 bool JsonView::flag(bool fallback) const {
     return value_ && value_->is_boolean() ? *value_->get_ptr<const bool *>() : fallback;
 }

@@ -47,6 +47,7 @@ public:
     std::optional<std::int64_t> integer() const;
     std::optional<std::uint64_t> natural() const;
     std::uint64_t count() const { return natural().value_or(0); }
+    double real() const; // 0 where it is no number
     bool flag(bool fallback = false) const;
 
     // Elements of an array; nothing where it is none.

@@ -22,6 +22,8 @@ public:
     virtual void value(const std::string &names, const std::string &placeholder, const std::string &help,
                        std::function<Status(const std::string &)> take) = 0;
     virtual void positional(const std::string &name, std::string &target, const std::string &help) = 0;
+    // As many as are given.
+    virtual void list(const std::string &name, std::vector<std::string> &target, const std::string &help) = 0;
     // Everything after a lone "--".
     virtual void rest(const std::string &name, std::vector<std::string> &target) = 0;
     // Printed below the list of options.

@@ -58,6 +58,7 @@ public:
         recorder();
         probes();
         losses();
+        signatures();
         incidents();
     }
 
@@ -78,14 +79,40 @@ private:
     void rules() {
         title(fmt::format("Rules ({})", top_["rules"].size()));
         if (top_["rules"].size() > 0) {
-            Table table({"NAME", "KIND", "STATE", "FIRED", "SUPPRESSED", "SOURCE", "REASON"});
+            Table table({"NAME", "KIND", "STATE", "FIRED", "SUPPRESSED", "COST", "SOURCE", "REASON"});
             top_["rules"].each([&](JsonView rule) {
                 table.row({shown(rule["name"]), shown(rule["kind"]), shown(rule["state"]), shown(rule["fired"]),
-                           shown(rule["suppressed"]), shown(rule["source"]), shown(rule["reason"])});
+                           shown(rule["suppressed"]), cost(rule["cost"]), shown(rule["source"]),
+                           shown(rule["reason"])});
             });
             table.print(out_, 2);
         }
         top_["rule_errors"].each([&](JsonView error) { out_.line("  " + out_.tone(Tone::Bad, shown(error))); });
+    }
+
+    // "350 ns x 1200/s, 0.04 % CPU"; the programs are shared by all rules of a kind.
+    static std::string cost(JsonView cost) {
+        if (!cost.is_object())
+            return "-";
+        return fmt::format("{} x {}/s, {:.2f} % CPU", span_text(cost["ns_per_event"].count()),
+                           cost["events_per_second"].count(), 100 * cost["cpu_share"].real());
+    }
+
+    // Signatures of which some incidents were kept light or only counted.
+    void signatures() {
+        Table table({"SIGNATURE", "SEEN", "FULL", "LIGHT", "COUNTED"});
+        bool any = false;
+        top_["signatures"].each([&](JsonView line) {
+            if (line["light"].count() + line["counted"].count() == 0)
+                return;
+            any = true;
+            table.row({shown(line["signature"]), shown(line["seen"]), shown(line["full"]), shown(line["light"]),
+                       shown(line["counted"])});
+        });
+        if (!any)
+            return;
+        title("Alike");
+        table.print(out_, 4);
     }
 
     void recorder() {
@@ -99,6 +126,11 @@ private:
                               recorder["processes_max"].count()));
         out_.line(fmt::format("  {} syscalls a thread, {} of memory", recorder["syscalls_per_thread"].count(),
                               size_text(recorder["memory_bytes"].count())));
+        if (recorder["cost"].is_object())
+            out_.line(fmt::format("  {} a syscall, {} syscalls/s, {:.2f} % of a CPU",
+                                  span_text(recorder["cost"]["ns_per_syscall"].count()),
+                                  recorder["cost"]["syscalls_per_second"].count(),
+                                  100 * recorder["cost"]["cpu_share"].real()));
     }
 
     void probes() {
@@ -129,7 +161,7 @@ private:
         if (!incidents.is_object())
             return;
         std::string text;
-        for (const auto key : {"committed", "pending", "failed", "suppressed", "recovered"})
+        for (const auto key : {"committed", "pending", "failed", "suppressed", "counted", "recovered"})
             text += fmt::format("{}{} {}", text.empty() ? "" : ", ", incidents[key].count(), key);
         title("Incidents: " + text);
     }

@@ -12,6 +12,7 @@ std::unique_ptr<Verb> make_timeline();
 std::unique_ptr<Verb> make_threads();
 std::unique_ptr<Verb> make_gdb();
 std::unique_ptr<Verb> make_core();
+std::unique_ptr<Verb> make_replay();
 std::unique_ptr<Verb> make_verify();
 std::unique_ptr<Verb> make_wait();
 

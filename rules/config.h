@@ -2,6 +2,7 @@
 #pragma once
 
 #include "rules/rule.h"
+#include "rules/storm.h"
 
 namespace incident::rules {
 
@@ -28,8 +29,10 @@ struct Config {
     } privacy;
     struct Safety {
         bool allow_dump = false;
-        std::vector<std::string> never; // globs of comm, exe or unit
+        std::vector<std::string> never;    // globs of comm, exe or unit
+        std::uint32_t dumps_per_hour = 10; // of all rules together; 1..1000
     } safety;
+    Storm storm;                    // [storm] full, light, window
     std::string log_level = "info"; // trace debug info warn error
 };
 

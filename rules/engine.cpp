@@ -1,36 +1,31 @@
 #include "rules/engine.h"
 
-#include "rules/limit_memory.h"
-#include "rules/match.h"
-#include "rules/signal_match.h"
+#include "rules/rule_memory.h"
 
 #include <algorithm>
-#include <fmt/format.h>
 
 namespace incident::rules {
 
-// Of one rule: what its limit remembers, and the text that memory belongs to.
+// Of one rule, and the text that memory belongs to.
 struct Engine::Memory {
     std::string rule_text;
-    LimitMemory limits;
+    RuleMemory rule;
 };
 
 namespace {
 
-std::string limit_key(LimitBy by, const ProcessFacts &process) {
-    switch (by) {
-    case LimitBy::Rule:
-        break;
-    case LimitBy::Process: // the start time keeps a reused pid apart
-        return fmt::format("{}@{}", process.pid, process.start_boot_ns);
-    case LimitBy::Exe: // comm when the exe could not be read; a path begins with '/', so they never clash
-        return process.exe.empty() ? "comm " + process.comm : process.exe;
-    }
-    return {};
+// The rule whose probe made the event; nullptr: it is for every rule of its kind.
+const std::string *named_rule(const EventKind &what) {
+    if (const auto *latency = std::get_if<LatencyEvent>(&what))
+        return &latency->rule;
+    if (const auto *tracepoint = std::get_if<TracepointEvent>(&what))
+        return &tracepoint->rule;
+    return nullptr;
 }
 
-const SignalCondition *signal_condition(const Rule &rule) {
-    return std::get_if<SignalCondition>(&rule.condition);
+bool has_kind(const Rule &rule, std::size_t kind) {
+    return std::any_of(rule.conditions.begin(), rule.conditions.end(),
+                       [&](const Condition &condition) { return condition.what.index() == kind; });
 }
 
 } // namespace
@@ -42,80 +37,61 @@ Engine::~Engine() = default;
 Engine::Engine(Engine &&) noexcept = default;
 Engine &Engine::operator=(Engine &&) noexcept = default;
 
-std::vector<Decision> Engine::decide(const SignalEvent &event) {
+void Engine::decide(std::size_t rule, const Event &event, Answers answers, std::vector<Decision> &out) {
+    Decision decision = memory_[rule].rule.decide(rules_[rule], event, answers);
+    const bool fired = decision.verdict == Verdict::Fire || decision.verdict == Verdict::Suppressed;
+    if (fired || answers == Answers::All)
+        out.push_back(std::move(decision));
+}
+
+std::vector<Decision> Engine::decide(const Event &event, Answers answers) {
+    static_assert(std::variant_size_v<EventKind> == std::variant_size_v<ConditionKind>, "alternatives go together");
     std::vector<Decision> decisions;
-    for (const Rule &rule : rules_) {
-        const SignalCondition *condition = signal_condition(rule);
-        if (!rule.enabled || condition == nullptr)
-            continue;
-        Decision decision{.rule = &rule};
-        decision.why = mismatch(*condition, event);
-        if (decision.why.empty())
-            decision.why = mismatch(rule.match, event.process);
-        if (decision.why.empty()) {
-            RuleCounters &counters = counters_[rule.name];
-            LimitMemory &limits = memory_[rule.name].limits;
-            auto answer = limits.ask(rule.limit, limit_key(rule.limit.by, event.process), event.t_ns);
-            decision.verdict = answer.held_by.empty() ? Verdict::Fire : Verdict::Suppressed;
-            decision.why = std::move(answer.held_by);
-            decision.suppressed_before = answer.suppressed_before;
-            ++(decision.verdict == Verdict::Fire ? counters.fired : counters.suppressed);
-            counters.forgotten_keys = limits.forgotten();
-        }
-        decisions.push_back(std::move(decision));
+    const std::size_t kind = event.what.index();
+    if (const std::string *name = named_rule(event.what)) {
+        const auto found = index_.find(*name);
+        if (found != index_.end() && rules_[found->second].enabled && has_kind(rules_[found->second], kind))
+            decide(found->second, event, answers, decisions);
+        return decisions;
     }
+    for (const std::size_t rule : of_kind_[kind])
+        decide(rule, event, answers, decisions);
     return decisions;
 }
 
+const Rule *Engine::rule(std::string_view name) const {
+    const auto found = index_.find(name);
+    return found == index_.end() ? nullptr : &rules_[found->second];
+}
+
 RuleCounters Engine::counters(std::string_view rule) const {
-    const auto found = counters_.find(rule);
-    return found == counters_.end() ? RuleCounters{} : found->second;
-}
-
-bool Engine::watches(const ProcessFacts &process) const {
-    return std::any_of(rules_.begin(), rules_.end(),
-                       [&](const Rule &rule) { return rule.enabled && mismatch(rule.match, process).empty(); });
-}
-
-bool Engine::watches_everything() const {
-    return std::any_of(rules_.begin(), rules_.end(),
-                       [](const Rule &rule) { return rule.enabled && rule.match.everything(); });
-}
-
-bool Engine::looks_at_comm() const {
-    return std::any_of(rules_.begin(), rules_.end(),
-                       [](const Rule &rule) { return rule.enabled && !rule.match.comm.empty(); });
-}
-
-bool Engine::looks_at_cgroup() const {
-    return std::any_of(rules_.begin(), rules_.end(), [](const Rule &rule) {
-        return rule.enabled && (!rule.match.cgroup.empty() || !rule.match.unit.empty());
-    });
-}
-
-std::bitset<65> Engine::signals(bool fatal) const {
-    std::bitset<65> all;
-    for (const Rule &rule : rules_)
-        if (const SignalCondition *condition = signal_condition(rule); rule.enabled && condition != nullptr)
-            if (fatal || !condition->fatal)
-                all |= condition->signals;
-    return all;
+    const auto found = index_.find(rule);
+    return found == index_.end() ? RuleCounters{} : memory_[found->second].rule.counters();
 }
 
 void Engine::replace(std::vector<Rule> rules) {
-    std::map<std::string, RuleCounters, std::less<>> counters;
-    std::map<std::string, Memory, std::less<>> memory;
-    for (const Rule &rule : rules) {
-        counters[rule.name] = this->counters(rule.name);
-        const auto old = memory_.find(rule.name);
-        if (old != memory_.end() && old->second.rule_text == rule.text)
-            memory.emplace(rule.name, std::move(old->second));
-        else
-            memory.emplace(rule.name, Memory{rule.text, {}});
+    std::vector<Memory> memory;
+    std::map<std::string, std::size_t, std::less<>> index;
+    std::vector<std::vector<std::size_t>> of_kind(std::variant_size_v<EventKind>);
+    for (std::size_t i = 0; i < rules.size(); ++i) {
+        const Rule &rule = rules[i];
+        const auto old = index_.find(rule.name);
+        if (old != index_.end() && memory_[old->second].rule_text == rule.text) {
+            memory.push_back(std::move(memory_[old->second]));
+        } else {
+            memory.push_back({rule.text, RuleMemory(rule)});
+            if (old != index_.end())
+                memory.back().rule.take_counters(counters(rule.name));
+        }
+        index[rule.name] = i;
+        for (std::size_t kind = 0; rule.enabled && kind < of_kind.size(); ++kind)
+            if (has_kind(rule, kind))
+                of_kind[kind].push_back(i);
     }
     rules_ = std::move(rules);
-    counters_ = std::move(counters);
     memory_ = std::move(memory);
+    index_ = std::move(index);
+    of_kind_ = std::move(of_kind);
 }
 
 } // namespace incident::rules

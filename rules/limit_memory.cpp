@@ -17,7 +17,7 @@ std::string held_by_limit(const Limit &limit, const std::vector<std::uint64_t> &
     const auto cooldown = static_cast<std::uint64_t>(limit.cooldown.count());
     if (const std::uint64_t since = now - times.back(); since < cooldown)
         return fmt::format("limit.cooldown: {} after the last firing, less than {}",
-                           duration_text(Nanoseconds(static_cast<std::int64_t>(since))), duration_text(limit.cooldown));
+                           about_text(Nanoseconds(static_cast<std::int64_t>(since))), duration_text(limit.cooldown));
     if (limit.per_hour && times.size() >= *limit.per_hour)
         return fmt::format("limit.per_hour: fired {} times within the last hour, the limit is {}", times.size(),
                            *limit.per_hour);

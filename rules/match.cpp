@@ -39,6 +39,23 @@ bool unit_matches(const std::vector<std::string> &patterns, const ProcessFacts &
                        [&](const std::string &unit) { return any_glob_matches(patterns, unit); });
 }
 
+enum class Key { None, Unit, Exe, Comm, Cgroup, Uid };
+
+// The first one that does not hold.
+Key failing(const Match &match, const ProcessFacts &process) {
+    if (!match.unit.empty() && !unit_matches(match.unit, process))
+        return Key::Unit;
+    if (!match.exe.empty() && !any_glob_matches(match.exe, process.exe))
+        return Key::Exe;
+    if (!match.comm.empty() && !any_glob_matches(match.comm, process.comm))
+        return Key::Comm;
+    if (!match.cgroup.empty() && !any_glob_matches(match.cgroup, process.cgroup))
+        return Key::Cgroup;
+    if (!match.uid.empty() && std::find(match.uid.begin(), match.uid.end(), process.uid) == match.uid.end())
+        return Key::Uid;
+    return Key::None;
+}
+
 } // namespace
 
 std::string shown_list(const std::vector<std::string> &patterns) {
@@ -70,17 +87,25 @@ std::vector<std::string> units_of_cgroup(const std::string &cgroup) {
     return units;
 }
 
+bool matches(const Match &match, const ProcessFacts &process) {
+    return failing(match, process) == Key::None;
+}
+
 std::string mismatch(const Match &match, const ProcessFacts &process) {
-    if (!match.unit.empty() && !unit_matches(match.unit, process))
+    switch (failing(match, process)) {
+    case Key::None:
+        break;
+    case Key::Unit:
         return none_of("unit", process.unit, match.unit);
-    if (!match.exe.empty() && !any_glob_matches(match.exe, process.exe))
+    case Key::Exe:
         return none_of("exe", process.exe, match.exe);
-    if (!match.comm.empty() && !any_glob_matches(match.comm, process.comm))
+    case Key::Comm:
         return none_of("comm", process.comm, match.comm);
-    if (!match.cgroup.empty() && !any_glob_matches(match.cgroup, process.cgroup))
+    case Key::Cgroup:
         return none_of("cgroup", process.cgroup, match.cgroup);
-    if (!match.uid.empty() && std::find(match.uid.begin(), match.uid.end(), process.uid) == match.uid.end())
+    case Key::Uid:
         return fmt::format("match.uid: {} is none of {}", process.uid, list(match.uid));
+    }
     return {};
 }
 

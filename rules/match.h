@@ -8,6 +8,8 @@ namespace incident::rules {
 // "" if every given key holds, else the first one that does not:
 // "match.exe: '/usr/bin/foo' is none of ['/opt/*']".
 std::string mismatch(const Match &match, const ProcessFacts &process);
+// The same without saying why: for events that come often.
+bool matches(const Match &match, const ProcessFacts &process);
 
 // The systemd units a cgroup path lies in, outermost first, as systemd names
 // them: "/system.slice/app.service/worker" → system.slice, app.service.

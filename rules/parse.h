@@ -23,7 +23,21 @@ struct ParsedRules {
 // User name → uid, for match.uid = ["postgres"]; nullopt: no such user.
 using UidLookup = std::function<std::optional<std::uint32_t>(const std::string &)>;
 
-ParsedRules parse_rules(const std::vector<Source> &sources, const UidLookup &uid_of);
+// What the parser asks of its caller.  Any may be empty (where tracefs cannot be read, say):
+// then what depends on it is taken as written.  But for uid_of: without it no user is known.
+struct Lookups {
+    UidLookup uid_of;
+    // Every system call's name, for checking and for hints.
+    std::function<const std::vector<std::string> &()> syscall_names;
+    // The text of tracefs' events/CATEGORY/NAME/format; nullopt: there is no such tracepoint now.
+    std::function<std::optional<std::string>(const std::string &category, const std::string &name)> tracepoint_format;
+    // The tracepoints of a category, for hints; the categories for "".
+    std::function<std::vector<std::string>(const std::string &category)> tracepoints;
+    // [safety] allow_dump: a rule with `dump` is warned of when it is off.
+    bool allow_dump = true;
+};
+
+ParsedRules parse_rules(const std::vector<Source> &sources, const Lookups &lookups);
 
 struct ParsedConfig {
     Config config; // defaults where a value is wrong

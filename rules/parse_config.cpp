@@ -8,6 +8,7 @@
 namespace incident::rules {
 namespace {
 
+using std::chrono::hours;
 using std::chrono::milliseconds;
 using std::chrono::minutes;
 using std::chrono::seconds;
@@ -32,6 +33,11 @@ public:
         });
         section(file, "privacy", [this](TableReader &table) { redact(table); });
         section(file, "safety", [this](TableReader &table) { safety(table); });
+        section(file, "storm", [this](TableReader &table) {
+            table.integer("full", 1u, 1'000'000u, config_.storm.full);
+            table.integer("light", 0u, 1'000'000u, config_.storm.light);
+            table.duration("window", seconds(1), hours(24 * 30), config_.storm.window);
+        });
         section(file, "log", [this](TableReader &table) {
             table.one_of("level", {"trace", "debug", "info", "warn", "error"}, config_.log_level);
         });
@@ -102,9 +108,7 @@ private:
 
     void safety(TableReader &table) {
         table.boolean("allow_dump", config_.safety.allow_dump);
-        if (config_.safety.allow_dump)
-            report_.warning(table.node().find("allow_dump")->at, "allow_dump = true has no effect in this version",
-                            "dumping by the daemon is not in it; the kernel dumps core on fatal signals by itself");
+        table.integer("dumps_per_hour", 1u, 1000u, config_.safety.dumps_per_hour);
         for (const Node *item : optional_values(table, "never")) {
             if (!table.expect(*item, Node::Kind::String, "never", "a pattern for comm, exe or unit, or a list of them"))
                 continue;
@@ -128,10 +132,13 @@ private:
         std::string owner;
     };
     inline static const std::vector<Owned> keys = {
-        {"threads", "record"},      {"syscalls", "record"}, {"processes", "record"}, {"ring_buffer", "record"},
-        {"memory_limit", "record"}, {"paths", "record"},    {"deadline", "capture"}, {"core_wait", "capture"},
-        {"bundles", "budget"},      {"bytes", "budget"},    {"keep_free", "budget"}, {"redact", "privacy"},
-        {"allow_dump", "safety"},   {"never", "safety"},    {"level", "log"},
+        {"threads", "record"},     {"syscalls", "record"},     {"processes", "record"},
+        {"ring_buffer", "record"}, {"memory_limit", "record"}, {"paths", "record"},
+        {"deadline", "capture"},   {"core_wait", "capture"},   {"bundles", "budget"},
+        {"bytes", "budget"},       {"keep_free", "budget"},    {"redact", "privacy"},
+        {"allow_dump", "safety"},  {"never", "safety"},        {"dumps_per_hour", "safety"},
+        {"full", "storm"},         {"light", "storm"},         {"window", "storm"},
+        {"level", "log"},
     };
 
     Report &report_;

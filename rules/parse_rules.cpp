@@ -1,6 +1,7 @@
 #include "rules/escape.h"
+#include "rules/kinds.h"
 #include "rules/parse.h"
-#include "rules/rule_tables.h"
+#include "rules/rule_conditions.h"
 #include "rules/rule_text.h"
 
 #include <algorithm>
@@ -11,11 +12,6 @@ namespace incident::rules {
 namespace {
 
 constexpr std::size_t longest_name = 64; // it is part of a bundle's directory name
-
-const std::vector<std::string> kinds = {"signal"};
-// Designed, but not in this version: refused, never silently without effect.
-const std::vector<std::string> later_kinds = {"latency", "oom",    "reclaim", "txg_sync", "syscall",
-                                              "blocked", "memory", "exit",    "block_io", "tracepoint"};
 
 bool is_name_character(char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
@@ -40,7 +36,7 @@ std::string proper_name(std::string_view text) {
 
 class RulesParser {
 public:
-    RulesParser(const UidLookup &uid_of, ParsedRules &out) : uid_of_(uid_of), out_(out) {}
+    RulesParser(const Lookups &lookups, ParsedRules &out) : lookups_(lookups), out_(out) {}
 
     void parse(const Source &source) {
         const SourceText text(source);
@@ -56,10 +52,12 @@ private:
         if (const Node *rules = file.find("rule"))
             read_list(*rules, part.broken, file);
         file.belongs_elsewhere("rules", "rules are written [[rule]]");
-        for (const char *key :
-             {"name", "on", "signals", "enabled", "fatal", "match", "limit", "context", "sender", "dump"})
+        for (const KindKey &key : kind_keys())
+            file.belongs_elsewhere(key.key, fmt::format("'{}' belongs below a [[rule]] line", key.key));
+        for (const char *key : {"name", "on", "enabled", "match", "limit", "context", "dump", "condition", "count",
+                                "stalled", "window", "by"})
             file.belongs_elsewhere(key, fmt::format("'{}' belongs below a [[rule]] line", key));
-        for (const char *key : {"record", "capture", "budget", "privacy", "safety", "log"})
+        for (const char *key : {"record", "capture", "budget", "privacy", "safety", "storm", "log"})
             file.belongs_elsewhere(key, fmt::format("[{}] belongs in incidentd.toml", key));
         file.report_unknown();
     }
@@ -86,36 +84,20 @@ private:
         TableReader table(node, where, broken, report);
         Rule rule{.at = report.location(node.at)};
         read_name(table, rule);
-        const bool known_kind = read_kind(table, rule);
         table.boolean("enabled", rule.enabled);
-        read_match(table, where, uid_of_, rule.match);
+        read_match(table, where, lookups_.uid_of, rule.match);
         read_limit(table, where, rule.limit);
         read_context(table, where, rule.context);
-        table.refuse("dump", "'dump': dumping by the daemon is not in this version",
-                     "leave 'dump' out: on fatal signals the kernel dumps core by itself");
-        if (known_kind) { // the keys of other kinds are not known here
-            SignalCondition condition;
-            read_signal_condition(table, where, uid_of_, condition);
-            rule.condition = condition;
-            report_unknown(table);
-        }
+        read_dump(table, where, lookups_.allow_dump, rule.dump);
+        if (read_conditions(table, where, lookups_, rule)) // else which keys there may be is not known
+            table.report_unknown();
         if (broken || report.errors() != errors)
+            return;
+        check_together(table, rule);
+        if (report.errors() != errors)
             return;
         rule.text = rule_text(rule);
         out_.rules.push_back(std::move(rule));
-    }
-
-    static void report_unknown(TableReader &table) {
-        for (const char *key : {"unit", "exe", "comm", "cgroup", "uid"})
-            table.belongs_elsewhere(key, fmt::format("'{}' belongs in 'match'", key));
-        for (const char *key : {"cooldown", "per_hour", "by"})
-            table.belongs_elsewhere(key, fmt::format("'{}' belongs in 'limit'", key));
-        for (const char *key : {"stack", "files", "memory", "host", "environ"})
-            table.belongs_elsewhere(key, fmt::format("'{}' belongs in 'context'", key));
-        table.belongs_elsewhere("self", "'self' belongs in 'sender'");
-        for (const char *key : {"count", "window", "threshold", "probe", "when"})
-            table.belongs_elsewhere(key, fmt::format("'{}' is not in this version", key));
-        table.report_unknown();
     }
 
     void read_name(TableReader &table, Rule &rule) {
@@ -141,35 +123,16 @@ private:
         rule.name = name;
     }
 
-    static bool read_kind(TableReader &table, Rule &rule) {
-        const Node *node = table.require("on", R"(add on = "signal")");
-        if (node == nullptr)
-            return true; // the other keys are checked as those of a signal rule
-        if (!table.expect(*node, Node::Kind::String, "on", R"(write on = "signal")"))
-            return true;
-        rule.kind = node->string;
-        if (rule.kind == "signal")
-            return true;
-        if (std::find(later_kinds.begin(), later_kinds.end(), rule.kind) != later_kinds.end()) {
-            table.error(*node, fmt::format("on = \"{}\" is not in this version", rule.kind),
-                        R"(this version has only on = "signal")");
-            return false;
-        }
-        table.error(*node, fmt::format("unknown kind of rule {}", quote(rule.kind)),
-                    suggestion(rule.kind, kinds, "kinds"));
-        return !nearest(rule.kind, kinds).empty();
-    }
-
-    const UidLookup &uid_of_;
+    const Lookups &lookups_;
     ParsedRules &out_;
     std::map<std::string, Location> names_; // of good and bad rules, over all sources
 };
 
 } // namespace
 
-ParsedRules parse_rules(const std::vector<Source> &sources, const UidLookup &uid_of) {
+ParsedRules parse_rules(const std::vector<Source> &sources, const Lookups &lookups) {
     ParsedRules parsed;
-    RulesParser parser(uid_of, parsed);
+    RulesParser parser(lookups, parsed);
     for (const Source &source : sources)
         parser.parse(source);
     return parsed;

@@ -38,6 +38,10 @@ std::optional<Complaint> never_matches(const std::string &key, const std::string
     if (key == "cgroup" && !prefix.empty() && prefix[0] != '/')
         return Complaint{fmt::format("cgroup {} never matches: cgroups are absolute paths", quote(pattern)),
                          "paths are as in /proc/PID/cgroup: \"/system.slice/*\""};
+    if (key == "device" && prefix.find('/') != std::string_view::npos)
+        return Complaint{fmt::format("device {} never matches: devices are names, not paths", quote(pattern)),
+                         prefix.starts_with("/dev/") ? fmt::format("write \"{}\"", terminal_safe(pattern.substr(5)))
+                                                     : "they are as in /sys/block: \"sda\", \"nvme*\""};
     if (key == "unit" && prefix.find('/') != std::string_view::npos)
         return Complaint{fmt::format("unit {} never matches: units are names, not paths", quote(pattern)),
                          "for a path in the cgroup tree there is 'cgroup'"};

@@ -1,5 +1,6 @@
 #include "rules/rule_text.h"
 
+#include "rules/condition_text.h"
 #include "rules/signals.h"
 #include "rules/units.h"
 
@@ -8,79 +9,34 @@
 namespace incident::rules {
 namespace {
 
-std::string toml(const std::string &text) {
-    std::string out = "\"";
-    for (char c : text) {
-        const auto byte = static_cast<unsigned char>(c);
-        if (c == '"' || c == '\\')
-            out += {'\\', c};
-        else if (byte < 0x20 || byte == 0x7F)
-            out += fmt::format("\\u{:04x}", static_cast<unsigned>(byte));
-        else
-            out += c;
-    }
-    return out + "\"";
-}
-std::string toml(std::uint32_t number) {
-    return std::to_string(number);
-}
-
-template <typename T> std::string toml(const std::vector<T> &values) {
-    std::string out;
-    for (const T &value : values)
-        out += (out.empty() ? "" : ", ") + toml(value);
-    return "[" + out + "]";
-}
-
-std::string toml(const std::bitset<65> &signals) {
-    std::string out;
-    for (int number = 1; number <= last_signal; ++number)
-        if (signals.test(static_cast<std::size_t>(number))) {
-            const std::string name = signal_name(number);
-            out += (out.empty() ? "" : ", ") + (name.starts_with("SIG") ? toml(name) : name);
-        }
-    return "[" + out + "]";
-}
-
-// Collects "key = value" for an inline table.
-class InlineTable {
-public:
-    template <typename T> void list(const char *key, const std::vector<T> &values) {
-        if (!values.empty())
-            add(key, toml(values));
-    }
-    void add(const char *key, const std::string &value) {
-        text_ += fmt::format("{}{} = {}", text_.empty() ? "" : ", ", key, value);
-    }
-    bool empty() const { return text_.empty(); }
-    std::string text() const { return "{ " + text_ + " }"; }
-
-private:
-    std::string text_;
-};
-
-std::string condition_text(const SignalCondition &condition) {
-    std::string out = fmt::format("signals = {}\nfatal = {}\n", toml(condition.signals), condition.fatal);
-    InlineTable sender;
-    sender.list("comm", condition.sender.comm);
-    sender.list("uid", condition.sender.uid);
-    if (condition.sender.self)
-        sender.add("self", fmt::format("{}", *condition.sender.self));
-    if (!sender.empty())
-        out += fmt::format("sender = {}\n", sender.text());
-    return out;
-}
-
 const char *name_of(LimitBy by) {
     switch (by) {
     case LimitBy::Rule:
         return "rule";
     case LimitBy::Process:
         return "process";
+    case LimitBy::Cgroup:
+        return "cgroup";
     case LimitBy::Exe:
         break;
     }
     return "exe";
+}
+
+std::string conditions_text(const Rule &rule) {
+    if (rule.combine == Combine::One) // `on` stands with the name already
+        return condition_keys(rule.conditions[0]).lines().substr(fmt::format("on = {}\n", toml(rule.kind)).size());
+    std::string out;
+    if (rule.combine == Combine::All)
+        out = fmt::format("within = {}\n", toml(duration_text(rule.within)));
+    out += "condition = [\n";
+    for (const Condition &condition : rule.conditions)
+        out += fmt::format("    {},\n", condition_keys(condition).inline_table());
+    return out + "]\n";
+}
+
+std::string dump_text(const Dump &dump) {
+    return fmt::format("dump = {{ signal = {}, dry_run = {} }}\n", toml(signal_name(dump.signal)), dump.dry_run);
 }
 
 } // namespace
@@ -88,27 +44,29 @@ const char *name_of(LimitBy by) {
 std::string rule_text(const Rule &rule) {
     std::string out =
         fmt::format("[[rule]]\nname = {}\non = {}\nenabled = {}\n", toml(rule.name), toml(rule.kind), rule.enabled);
-    out += std::visit([](const auto &condition) { return condition_text(condition); }, rule.condition);
+    out += conditions_text(rule);
 
-    InlineTable match;
+    TomlKeys match;
     match.list("unit", rule.match.unit);
     match.list("exe", rule.match.exe);
     match.list("comm", rule.match.comm);
     match.list("cgroup", rule.match.cgroup);
     match.list("uid", rule.match.uid);
     if (!match.empty())
-        out += fmt::format("match = {}\n", match.text());
+        out += fmt::format("match = {}\n", match.inline_table());
 
-    InlineTable limit;
+    TomlKeys limit;
     limit.add("cooldown", toml(duration_text(rule.limit.cooldown)));
     if (rule.limit.per_hour)
         limit.add("per_hour", toml(*rule.limit.per_hour));
     limit.add("by", toml(std::string(name_of(rule.limit.by))));
-    out += fmt::format("limit = {}\n", limit.text());
+    out += fmt::format("limit = {}\n", limit.inline_table());
 
     const Context &context = rule.context;
     out += fmt::format("context = {{ stack = \"{}\", files = {}, memory = {}, host = {}, environ = {} }}\n",
                        size_text(context.stack_bytes), context.files, context.memory, context.host, context.environ);
+    if (rule.dump)
+        out += dump_text(*rule.dump);
     return out;
 }
 

@@ -1,6 +1,6 @@
 // The keys of a rule with on = "signal".
+#include "rules/condition_tables.h"
 #include "rules/escape.h"
-#include "rules/rule_tables.h"
 #include "rules/signals.h"
 
 #include <algorithm>
@@ -25,50 +25,10 @@ std::string signal_hint(const std::string &name) {
     return "'kill -l' lists the signals";
 }
 
-std::optional<int> signal_of(TableReader &rule, const Node &item) {
-    if (item.kind == Node::Kind::Integer) {
-        if (item.integer >= 1 && item.integer <= last_signal)
-            return static_cast<int>(item.integer);
-        rule.error(item, fmt::format("no signal has the number {}", item.integer),
-                   fmt::format("signals are 1 to {}", last_signal));
-        return std::nullopt;
-    }
-    if (item.kind != Node::Kind::String) {
-        rule.error(item, fmt::format("'signals' must be signal names or numbers, found {}", kind_text(item.kind)),
-                   "signals are written \"SIGSEGV\", \"SEGV\" or 11");
-        return std::nullopt;
-    }
-    if (const auto number = signal_number(item.string))
-        return number;
-    rule.error(item, fmt::format("unknown signal {}", quote(item.string)), signal_hint(item.string));
-    return std::nullopt;
-}
-
-struct Listed {
-    const Node *item;
-    int number;
-};
-
-std::vector<Listed> read_signals(TableReader &rule) {
-    std::vector<Listed> listed;
-    for (const Node *item : rule.values("signals")) {
-        const auto number = signal_of(rule, *item);
-        if (!number)
-            continue;
-        const bool again =
-            std::any_of(listed.begin(), listed.end(), [&](const Listed &other) { return other.number == *number; });
-        if (again)
-            rule.report().warning(item->at, fmt::format("{} is in the list already", signal_name(*number)));
-        else
-            listed.push_back({item, *number});
-    }
-    return listed;
-}
-
 // Signals that cannot do what the rule waits for.
-void check_possible(TableReader &rule, const std::vector<Listed> &listed, bool fatal) {
+void check_possible(TableReader &rule, const std::vector<ListedSignal> &listed, bool fatal) {
     const bool some_kill =
-        std::any_of(listed.begin(), listed.end(), [](const Listed &l) { return kills_by_default(l.number); });
+        std::any_of(listed.begin(), listed.end(), [](const ListedSignal &l) { return kills_by_default(l.number); });
     for (const auto &[item, number] : listed) {
         if (!fatal && number == SIGKILL)
             rule.error(*item, "SIGKILL cannot be handled or ignored: it needs fatal = true",
@@ -102,17 +62,53 @@ void read_sender(TableReader &rule, const std::string &where, const UidLookup &u
 
 } // namespace
 
-void read_signal_condition(TableReader &rule, const std::string &where, const UidLookup &uid_of, SignalCondition &out) {
+std::optional<int> read_signal(TableReader &table, const Node &item, const std::string &key) {
+    if (item.kind == Node::Kind::Integer) {
+        if (item.integer >= 1 && item.integer <= last_signal)
+            return static_cast<int>(item.integer);
+        table.error(item, fmt::format("no signal has the number {}", item.integer),
+                    fmt::format("signals are 1 to {}", last_signal));
+        return std::nullopt;
+    }
+    if (item.kind != Node::Kind::String) {
+        table.error(item, fmt::format("'{}' must be signal names or numbers, found {}", key, kind_text(item.kind)),
+                    "signals are written \"SIGSEGV\", \"SEGV\" or 11");
+        return std::nullopt;
+    }
+    if (const auto number = signal_number(item.string))
+        return number;
+    table.error(item, fmt::format("unknown signal {}", quote(item.string)), signal_hint(item.string));
+    return std::nullopt;
+}
+
+std::vector<ListedSignal> read_signals(TableReader &table, const std::string &key) {
+    std::vector<ListedSignal> listed;
+    for (const Node *item : table.values(key)) {
+        const auto number = read_signal(table, *item, key);
+        if (!number)
+            continue;
+        const bool again = std::any_of(listed.begin(), listed.end(),
+                                       [&](const ListedSignal &other) { return other.number == *number; });
+        if (again)
+            table.report().warning(item->at, fmt::format("{} is in the list already", signal_name(*number)));
+        else
+            listed.push_back({item, *number});
+    }
+    return listed;
+}
+
+void read_kind(const ConditionTable &in, SignalCondition &out) {
+    TableReader &rule = in.table;
     rule.boolean("fatal", out.fatal);
     if (rule.find("signals") == nullptr) {
         for (int number : default_signals)
             out.signals.set(static_cast<std::size_t>(number));
     }
-    const std::vector<Listed> listed = read_signals(rule);
-    for (const Listed &signal : listed)
+    const std::vector<ListedSignal> listed = read_signals(rule, "signals");
+    for (const ListedSignal &signal : listed)
         out.signals.set(static_cast<std::size_t>(signal.number));
     check_possible(rule, listed, out.fatal);
-    read_sender(rule, where, uid_of, out.sender);
+    read_sender(rule, in.where, in.lookups.uid_of, out.sender);
 }
 
 } // namespace incident::rules

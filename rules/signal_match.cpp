@@ -21,8 +21,8 @@ std::string names(const std::bitset<65> &signals) {
 
 // A signal the kernel makes has no sender; it counts as the process's own, for
 // it is mostly the process's own fault.
-std::string mismatch(const SenderFilter &sender, const SignalEvent &event) {
-    const bool self = event.from_kernel || event.sender_pid == event.process.pid;
+std::string mismatch(const SenderFilter &sender, const SignalEvent &event, std::uint32_t pid) {
+    const bool self = event.from_kernel || event.sender_pid == pid;
     if (sender.self && *sender.self != self)
         return self ? fmt::format("sender.self: the signal comes from {}",
                                   event.from_kernel ? "the kernel" : "the process itself")
@@ -41,14 +41,14 @@ std::string mismatch(const SenderFilter &sender, const SignalEvent &event) {
 
 } // namespace
 
-std::string mismatch(const SignalCondition &condition, const SignalEvent &event) {
+std::string mismatch(const SignalCondition &condition, const SignalEvent &event, std::uint32_t pid) {
     if (event.number < 1 || event.number > last_signal)
         return fmt::format("signals: {} is no signal number", event.number);
     if (!condition.signals.test(static_cast<std::size_t>(event.number)))
         return fmt::format("signals: {} is none of {}", signal_name(event.number), names(condition.signals));
     if (condition.fatal && !event.fatal)
         return fmt::format("fatal: this {} does not end the process", signal_name(event.number));
-    return mismatch(condition.sender, event);
+    return mismatch(condition.sender, event, pid);
 }
 
 } // namespace incident::rules

@@ -5,8 +5,8 @@
 
 namespace incident::rules {
 
-// "" if it is, else the first condition that fails:
+// "" if it is, else the first condition that fails; `pid`: who gets the signal.
 // "signals: SIGUSR1 is none of [SIGBUS, SIGSEGV]".
-std::string mismatch(const SignalCondition &condition, const SignalEvent &event);
+std::string mismatch(const SignalCondition &condition, const SignalEvent &event, std::uint32_t pid);
 
 } // namespace incident::rules

@@ -78,4 +78,22 @@ bool kills_by_default(int number) {
     }
 }
 
+bool dumps_core_by_default(int number) {
+    switch (number) {
+    case SIGQUIT:
+    case SIGILL:
+    case SIGTRAP:
+    case SIGABRT:
+    case SIGBUS:
+    case SIGFPE:
+    case SIGSEGV:
+    case SIGXCPU:
+    case SIGXFSZ:
+    case SIGSYS:
+        return true;
+    default:
+        return false;
+    }
+}
+
 } // namespace incident::rules

@@ -23,5 +23,7 @@ const std::vector<std::string> &signal_names();
 // Whether the default action ends the process (signal(7)), rather than being
 // ignored, stopping it or continuing it.
 bool kills_by_default(int number);
+// Whether it does so dumping core.
+bool dumps_core_by_default(int number);
 
 } // namespace incident::rules

@@ -8,7 +8,7 @@
 
 namespace incident::rules {
 
-const std::string duration_forms = R"(durations are written "900ms", "5s", "2m", "1h" or "1d")";
+const std::string duration_forms = R"(durations are written "50us", "900ms", "5s", "2m", "1h" or "1d")";
 const std::string size_forms = R"(sizes are written "512B", "16KiB", "4MiB", "2GiB" or "1TiB")";
 
 namespace {
@@ -19,11 +19,8 @@ struct Unit {
 };
 
 // Smallest first.
-constexpr Unit durations[] = {{"ms", 1'000'000},
-                              {"s", 1'000'000'000},
-                              {"m", 60'000'000'000},
-                              {"h", 3'600'000'000'000},
-                              {"d", 86'400'000'000'000}};
+constexpr Unit durations[] = {{"us", 1'000},         {"ms", 1'000'000},        {"s", 1'000'000'000},
+                              {"m", 60'000'000'000}, {"h", 3'600'000'000'000}, {"d", 86'400'000'000'000}};
 constexpr Unit sizes[] = {{"B", 1}, {"KiB", 1ull << 10}, {"MiB", 1ull << 20}, {"GiB", 1ull << 30}, {"TiB", 1ull << 40}};
 
 // What people write instead, for the hint.
@@ -31,11 +28,12 @@ struct Alias {
     std::string_view written, unit;
 };
 constexpr Alias aliases[] = {
-    {"msec", "ms"},   {"millis", "ms"}, {"milliseconds", "ms"}, {"sec", "s"},    {"secs", "s"},    {"second", "s"},
-    {"seconds", "s"}, {"min", "m"},     {"mins", "m"},          {"minute", "m"}, {"minutes", "m"}, {"hr", "h"},
-    {"hour", "h"},    {"hours", "h"},   {"day", "d"},           {"days", "d"},   {"byte", "B"},    {"bytes", "B"},
-    {"k", "KiB"},     {"kb", "KiB"},    {"m", "MiB"},           {"mb", "MiB"},   {"g", "GiB"},     {"gb", "GiB"},
-    {"t", "TiB"},     {"tb", "TiB"},
+    {"usec", "us"},   {"\u00b5s", "us"},      {"micros", "us"}, {"microseconds", "us"}, {"msec", "ms"},
+    {"millis", "ms"}, {"milliseconds", "ms"}, {"sec", "s"},     {"secs", "s"},          {"second", "s"},
+    {"seconds", "s"}, {"min", "m"},           {"mins", "m"},    {"minute", "m"},        {"minutes", "m"},
+    {"hr", "h"},      {"hour", "h"},          {"hours", "h"},   {"day", "d"},           {"days", "d"},
+    {"byte", "B"},    {"bytes", "B"},         {"k", "KiB"},     {"kb", "KiB"},          {"m", "MiB"},
+    {"mb", "MiB"},    {"g", "GiB"},           {"gb", "GiB"},    {"t", "TiB"},           {"tb", "TiB"},
 };
 
 std::string lower(std::string_view text) {
@@ -119,8 +117,13 @@ std::expected<std::uint64_t, UnitError> parse_size(std::string_view text) {
 }
 
 std::string duration_text(Nanoseconds value) {
-    const std::int64_t ms = value.count() / 1'000'000;
-    return ms <= 0 ? "0s" : in_largest_unit(static_cast<std::uint64_t>(ms) * 1'000'000, durations);
+    const std::int64_t us = value.count() / 1'000;
+    return us <= 0 ? "0s" : in_largest_unit(static_cast<std::uint64_t>(us) * 1'000, durations);
+}
+
+std::string about_text(Nanoseconds value) {
+    constexpr std::chrono::milliseconds exact_below(10);
+    return duration_text(value < exact_below ? value : std::chrono::floor<std::chrono::milliseconds>(value));
 }
 
 std::string size_text(std::uint64_t bytes) {

@@ -50,7 +50,7 @@ TEST(BundlePath, StaysWithinTheBundle) {
     for (const char *path : {"incident.json", "process/maps", "host/pressure/cpu", "mini.core", "a_b-c.d"})
         EXPECT_TRUE(valid_bundle_path(path)) << path;
     for (const char *path : {"", "/", "/etc/passwd", "..", "a/..", "../a", "a//b", "a/", ".hidden", "a/.hidden", "a b",
-                             "a\nb", "a/b/c/d", "\xff"})
+                             "a\nb", "a/b/c/d/e", "\xff"})
         EXPECT_FALSE(valid_bundle_path(path)) << path;
     EXPECT_FALSE(valid_bundle_path(std::string(200, 'a')));
 }

@@ -125,11 +125,11 @@ TEST_F(BundleRead, VerifyFindsEveryChange) {
     write(NAME + "/.hidden", "x");
     std::filesystem::remove(at(NAME + "/incident.json"));
     std::filesystem::create_symlink("/etc/passwd", at(NAME + "/link"));
-    std::filesystem::create_directories(at(NAME + "/a/b/c/d"));
+    std::filesystem::create_directories(at(NAME + "/a/b/c/d/e"));
     EXPECT_THAT(verify(),
                 UnorderedElementsAre("process/maps: changed (SHA-256 differs)", "host/pressure/cpu: 18 bytes, not 4",
                                      "process/extra: not in MANIFEST", ".hidden: not in MANIFEST",
-                                     "incident.json: missing", "link: a symbolic link", "a/b/c: not in MANIFEST"));
+                                     "incident.json: missing", "link: a symbolic link", "a/b/c/d: not in MANIFEST"));
 }
 
 TEST_F(BundleRead, VerifySeesThroughReplacements) {

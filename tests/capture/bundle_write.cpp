@@ -57,7 +57,7 @@ TEST_F(BundleWrite, BelongsToTheOwnerOnly) {
 TEST_F(BundleWrite, RefusesWhatDoesNotBelongThere) {
     auto partial = dir.begin(NAME);
     ASSERT_TRUE(partial);
-    for (const char *path : {"../escape", "/etc/x", "", "MANIFEST", "a/b/c/d", ".hidden"})
+    for (const char *path : {"../escape", "/etc/x", "", "MANIFEST", "a/b/c/d/e", ".hidden"})
         EXPECT_FALSE(partial->add(path, "x")) << path;
     ASSERT_TRUE(partial->add("a", "x"));
     EXPECT_EQ(partial->add("a", "y").error().code, EEXIST);

@@ -135,7 +135,7 @@ TEST(RenderIncident, MissingThreadsAreNamedWithTheReason) {
 
 TEST(RenderIncident, SignatureHoldsAcrossProcesses) {
     Made made;
-    const std::string signature = incident_signature(made.input.process);
+    const std::string signature = incident_signature(made.input);
     EXPECT_EQ(signature, "SIGSEGV:app+0x1234");
     made.collected.files["process/maps"] = "400000-500000 r-xp 00001000 08:01 77 /usr/bin/app\n";
     EXPECT_EQ(made.incident()["signature"], signature); // whatever /proc said
@@ -147,11 +147,11 @@ TEST(RenderIncident, SignatureHoldsAcrossProcesses) {
     made.thread(0).event->regs.ip = 0x7f0000020010;
     const std::uint64_t back = 0x400500;
     std::memcpy(made.thread(0).stack.data() + 24, &back, sizeof back);
-    EXPECT_EQ(incident_signature(made.input.process), "SIGSEGV:libc.so.6+0x20010<app+0x500");
+    EXPECT_EQ(incident_signature(made.input), "SIGSEGV:libc.so.6+0x20010<app+0x500");
     made.thread(0).event->regs.ip = 0;
-    EXPECT_EQ(incident_signature(made.input.process), "SIGSEGV:nowhere<app+0x500");
+    EXPECT_EQ(incident_signature(made.input), "SIGSEGV:nowhere<app+0x500");
     made.thread(0).event.reset();
-    EXPECT_EQ(incident_signature(made.input.process), "SIGSEGV:app");
+    EXPECT_EQ(incident_signature(made.input), "SIGSEGV:app");
 }
 
 TEST(RenderIncident, HostileNamesStayJson) {

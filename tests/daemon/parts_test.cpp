@@ -42,7 +42,7 @@ TEST(MemoryPlan, CountsEveryMapThatConfigurationSizes) {
     EXPECT_EQ(plan.rings, 1000u * (256 + 11008 + 64 * 80));
     EXPECT_EQ(plan.tid_table, 4u * 32768);
     EXPECT_EQ(plan.events, 1u << 20);
-    EXPECT_EQ(plan.total(), plan.rings + plan.tid_table + plan.processes + plan.events);
+    EXPECT_EQ(plan.total(), plan.rings + plan.tid_table + plan.processes + plan.events + plan.calls);
 }
 
 TEST(Losses, AreToldSinceAReadingAndByConcern) {

@@ -16,7 +16,8 @@ RUN_PACKAGES=(systemd systemd-coredump gdb procps util-linux)
 # The programs that the tests watch dying, and what the tests compare against.
 TEST_PACKAGES=(
     "${RUN_PACKAGES[@]}"
-    python3-pytest binutils strace perl redis-server stress-ng iproute2
+    python3-pytest binutils systemtap-sdt-dev strace perl redis-server stress-ng iproute2
+    postgresql-15
 )
 
 missing_packages() {
@@ -35,6 +36,15 @@ stop_redis_service() {
     fi
 }
 
+# postgresql's package makes a cluster and starts it; the tests bring their own.
+stop_postgresql_service() {
+    if [ -d /run/systemd/system ]; then
+        systemctl disable --now postgresql.service
+    elif command -v pg_ctlcluster >/dev/null; then
+        pg_ctlcluster 15 main stop || true # not running: so much the better
+    fi
+}
+
 # install_packages NAME…: those that are missing, without asking.
 install_packages() {
     local -a missing
@@ -46,5 +56,8 @@ install_packages() {
     apt-get install -q -y --no-install-recommends "${missing[@]}"
     if [[ " ${missing[*]} " == *" redis-server "* ]]; then
         stop_redis_service
+    fi
+    if [[ " ${missing[*]} " == *" postgresql-15 "* ]]; then
+        stop_postgresql_service
     fi
 }

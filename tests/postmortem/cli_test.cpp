@@ -48,9 +48,10 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(Cli, HelpNamesWhatExistsAndNothingElse) {
     const Ran ran = State().run({"--help"});
     EXPECT_EQ(ran.code, 0);
-    for (const auto *verb : {"status", "list", "info", "timeline", "threads", "gdb", "core", "verify", "wait"})
+    for (const auto *verb :
+         {"status", "list", "info", "timeline", "threads", "gdb", "core", "replay", "verify", "wait"})
         EXPECT_THAT(ran.out, HasSubstr(std::string("  ") + verb + " ")) << verb;
-    for (const auto *later : {"report", "export", "replay", "diff", "vacuum", "capture PID", "doctor"})
+    for (const auto *later : {"report", "export", "diff", "vacuum", "capture PID", "doctor"})
         EXPECT_THAT(ran.out, Not(HasSubstr(later)));
 }
 

@@ -50,7 +50,7 @@ private:
 
 const char *const reply =
     R"({"version": "0.1.0", "pid": 7, "started": "2026-11-21T15:00:00Z", "uptime_s": 7500, "state": "running",
-  "rules": [{"name": "crash", "kind": "signal", "source": "/etc/x.toml:3", "state": "active", "reason": "", "fired": 5, "suppressed": 2},
+  "rules": [{"name": "crash", "kind": "signal", "source": "/etc/x.toml:3", "state": "active", "reason": "", "fired": 5, "suppressed": 2, "cost": {"ns_per_event": 350, "events_per_second": 1200, "cpu_share": 0.0004}},
             {"name": "txg", "kind": "txg_sync", "source": "/etc/x.toml:9", "state": "unavailable", "reason": "no module \u001b[31mzfs", "fired": 0, "suppressed": 0}],
   "rule_errors": ["/etc/y.toml:1:2: unknown key"],
   "recorder": {"threads_used": 12, "threads_max": 4096, "processes_used": 3, "processes_max": 8192, "syscalls_per_thread": 64, "memory_bytes": 33554432, "watching": "matching"},
@@ -74,27 +74,29 @@ TEST(Status, OneScreen) {
     }
     EXPECT_EQ(question, "{\"verb\":\"status\"}\n");
     EXPECT_EQ(ran.code, 0) << ran.err;
-    EXPECT_EQ(ran.out, "incidentd 0.1.0: running, pid 7, up 2h 5m since 2026-11-21T15:00:00Z\n"
-                       "  itself: 12.0 MiB of memory, 340 ms of CPU time\n"
-                       "\n"
-                       "Rules (2)\n"
-                       "  NAME   KIND      STATE        FIRED  SUPPRESSED  SOURCE         REASON\n"
-                       "  crash  signal    active       5      2           /etc/x.toml:3\n"
-                       "  txg    txg_sync  unavailable  0      0           /etc/x.toml:9  no module \\x1b[31mzfs\n"
-                       "  /etc/y.toml:1:2: unknown key\n"
-                       "\n"
-                       "Recorder\n"
-                       "  watching matching processes; 12 of 4096 thread slots, 3 of 8192 processes used\n"
-                       "  64 syscalls a thread, 32.0 MiB of memory\n"
-                       "\n"
-                       "Probes\n"
-                       "  NAME              STATE   RUNS  MISSED  PER RUN  REASON\n"
-                       "  tp_btf/sys_enter  active  1000  1       100 ns\n"
-                       "\n"
-                       "Losses\n"
-                       "  3 slots: none free\n"
-                       "\n"
-                       "Incidents: 4 committed, 1 pending, 0 failed, 2 suppressed, 0 recovered\n");
+    EXPECT_EQ(ran.out,
+              "incidentd 0.1.0: running, pid 7, up 2h 5m since 2026-11-21T15:00:00Z\n"
+              "  itself: 12.0 MiB of memory, 340 ms of CPU time\n"
+              "\n"
+              "Rules (2)\n"
+              "  NAME   KIND      STATE        FIRED  SUPPRESSED  COST                         SOURCE         REASON\n"
+              "  crash  signal    active       5      2           350 ns x 1200/s, 0.04 % CPU  /etc/x.toml:3\n"
+              "  txg    txg_sync  unavailable  0      0           -                            /etc/x.toml:9  no "
+              "module \\x1b[31mzfs\n"
+              "  /etc/y.toml:1:2: unknown key\n"
+              "\n"
+              "Recorder\n"
+              "  watching matching processes; 12 of 4096 thread slots, 3 of 8192 processes used\n"
+              "  64 syscalls a thread, 32.0 MiB of memory\n"
+              "\n"
+              "Probes\n"
+              "  NAME              STATE   RUNS  MISSED  PER RUN  REASON\n"
+              "  tp_btf/sys_enter  active  1000  1       100 ns\n"
+              "\n"
+              "Losses\n"
+              "  3 slots: none free\n"
+              "\n"
+              "Incidents: 4 committed, 1 pending, 0 failed, 2 suppressed, 0 counted, 0 recovered\n");
 }
 
 TEST(Status, JsonIsTheDaemonsAnswer) {

@@ -26,9 +26,8 @@ std::string rule(const std::string &lines, const std::string &name = "r") {
     return "[[rule]]\nname = \"" + name + "\"\non = \"signal\"\n" + lines + "\n";
 }
 
-SignalEvent crash() {
-    SignalEvent event;
-    event.t_ns = 100 * second;
+Event signal_event(SignalEvent signal) {
+    Event event{.t_ns = 100 * second, .what = std::move(signal)};
     event.process = {.pid = 42,
                      .start_boot_ns = 7,
                      .uid = 1000,
@@ -36,26 +35,21 @@ SignalEvent crash() {
                      .exe = "/opt/app/bin/worker",
                      .cgroup = "/system.slice/app.service/jobs",
                      .unit = "app.service"};
-    event.number = SIGSEGV;
-    event.fatal = true;
-    event.from_kernel = true;
     return event;
 }
 
-SignalEvent killed_by(std::uint32_t pid, std::uint32_t uid, const std::string &comm) {
-    SignalEvent event = crash();
-    event.number = SIGABRT;
-    event.from_kernel = false;
-    event.sender_pid = pid;
-    event.sender_uid = uid;
-    event.sender_comm = comm;
-    return event;
+Event crash() {
+    return signal_event({.number = SIGSEGV, .fatal = true, .from_kernel = true});
+}
+
+Event killed_by(std::uint32_t pid, std::uint32_t uid, const std::string &comm) {
+    return signal_event({.number = SIGABRT, .fatal = true, .sender_pid = pid, .sender_uid = uid, .sender_comm = comm});
 }
 
 struct Case {
     const char *name;
     std::string lines; // of the rule
-    SignalEvent event;
+    Event event;
     std::string why; // "" : fires
 };
 
@@ -70,14 +64,14 @@ TEST_P(EngineMatch, DecidesAndSaysWhy) {
     EXPECT_EQ(decisions[0].rule, &engine.rules()[0]);
 }
 
-template <typename Change> SignalEvent crash_but(Change change) {
-    SignalEvent event = crash();
+template <typename Change> Event crash_but(Change change) {
+    Event event = crash();
     change(event);
     return event;
 }
 
-const SignalEvent handled = crash_but([](SignalEvent &e) { e.fatal = false; });
-const SignalEvent hostile = crash_but([](SignalEvent &e) { e.process.comm = "a\x1b[2J"; });
+const Event handled = signal_event({.number = SIGSEGV, .from_kernel = true});
+const Event hostile = crash_but([](Event &e) { e.process.comm = "a\x1b[2J"; });
 
 INSTANTIATE_TEST_SUITE_P(
     Cases, EngineMatch,
@@ -85,9 +79,9 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"defaults", "", crash(), ""}, Case{"signal_listed", "signals = [11]", crash(), ""},
         Case{"signal_not_listed", "signals = [\"SIGBUS\", \"SIGRTMIN+1\", 33]", crash(),
              "signals: SIGSEGV is none of [SIGBUS, 33, SIGRTMIN+1]"},
-        Case{"signal_0", "", crash_but([](SignalEvent &e) { e.number = 0; }), "signals: 0 is no signal number"},
-        Case{"signal_65", "", crash_but([](SignalEvent &e) { e.number = 65; }), "signals: 65 is no signal number"},
-        Case{"realtime", "signals = [\"SIGRTMIN+2\"]", crash_but([](SignalEvent &e) { e.number = SIGRTMIN + 2; }), ""},
+        Case{"signal_0", "", signal_event({.number = 0, .fatal = true}), "signals: 0 is no signal number"},
+        Case{"signal_65", "", signal_event({.number = 65, .fatal = true}), "signals: 65 is no signal number"},
+        Case{"realtime", "signals = [\"SIGRTMIN+2\"]", signal_event({.number = SIGRTMIN + 2, .fatal = true}), ""},
         Case{"fatal_wanted", "", handled, "fatal: this SIGSEGV does not end the process"},
         Case{"also_not_fatal", "fatal = false", handled, ""},
         Case{"also_not_fatal_but_is", "fatal = false", crash(), ""}, Case{"exe", "match.exe = \"/opt/*\"", crash(), ""},
@@ -95,7 +89,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"exe_any_of", "match.exe = [\"/usr/bin/a\", \"/opt/app/bin/worker\"]", crash(), ""},
         Case{"exe_none_of", "match.exe = [\"/usr/*\", \"/opt/app/bin/w\"]", crash(),
              "match.exe: '/opt/app/bin/worker' is none of ['/usr/*', '/opt/app/bin/w']"},
-        Case{"exe_unknown", "match.exe = \"/usr/*\"", crash_but([](SignalEvent &e) { e.process.exe.clear(); }),
+        Case{"exe_unknown", "match.exe = \"/usr/*\"", crash_but([](Event &e) { e.process.exe.clear(); }),
              "match.exe: unknown is none of ['/usr/*']"},
         Case{"comm", "match.comm = \"work?r\"", crash(), ""},
         Case{"comm_class", "match.comm = \"[v-x]orker\"", crash(), ""},
@@ -105,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"unit_glob", "match.unit = \"app*\"", crash(), ""},
         Case{"unit_slice_of_cgroup", "match.unit = \"system.slice\"", crash(), ""},
         Case{"unit_from_cgroup_alone", "match.unit = \"app.service\"",
-             crash_but([](SignalEvent &e) { e.process.unit.clear(); }), ""},
+             crash_but([](Event &e) { e.process.unit.clear(); }), ""},
         Case{"unit_not", "match.unit = \"jobs.service\"", crash(),
              "match.unit: 'app.service' is none of ['jobs.service']"},
         Case{"cgroup", "match.cgroup = \"/system.slice/*\"", crash(), ""},
@@ -189,7 +183,7 @@ TEST(Engine, CanBeMoved) {
 }
 
 // What `decide` answers at each of these times: 'F'ire, 'S'uppressed.
-std::string at(Engine &engine, const std::vector<std::uint64_t> &times, SignalEvent event = crash()) {
+std::string at(Engine &engine, const std::vector<std::uint64_t> &times, Event event = crash()) {
     std::string verdicts;
     for (const std::uint64_t t : times) {
         event.t_ns = t;
@@ -221,7 +215,7 @@ TEST(EngineLimit, PerHourIsASlidingWindow) {
 
 TEST(EngineLimit, SaysWhichLimitHolds) {
     Engine engine(parsed(rule("limit = { cooldown = \"10s\", per_hour = 1 }")));
-    SignalEvent event = crash();
+    Event event = crash();
     engine.decide(event);
     event.t_ns += 2 * second;
     EXPECT_EQ(engine.decide(event)[0].why, "limit.cooldown: 2s after the last firing, less than 10s");
@@ -231,7 +225,7 @@ TEST(EngineLimit, SaysWhichLimitHolds) {
 
 TEST(EngineLimit, CountsWhatWasSuppressedBeforeAFiring) {
     Engine engine(parsed(rule("limit.cooldown = \"10s\"")));
-    SignalEvent event = crash();
+    Event event = crash();
     event.t_ns = 0;
     EXPECT_EQ(engine.decide(event)[0].suppressed_before, 0u);
     EXPECT_EQ(at(engine, {1, 2, 3}), "SSS");
@@ -247,7 +241,7 @@ TEST(EngineLimit, OnlyMatchesCount) {
     Engine engine(parsed(rule("limit.per_hour = 1\nmatch.uid = 0")));
     EXPECT_EQ(engine.decide(crash())[0].verdict, Verdict::NoMatch);
     EXPECT_EQ(engine.counters("r").suppressed, 0u);
-    SignalEvent root = crash();
+    Event root = crash();
     root.process.uid = 0;
     EXPECT_EQ(engine.decide(root)[0].verdict, Verdict::Fire);
 }
@@ -255,7 +249,7 @@ TEST(EngineLimit, OnlyMatchesCount) {
 // First and second firing of two processes under a limit `by` something.
 std::string two(const std::string &by, const ProcessFacts &a, const ProcessFacts &b) {
     Engine engine(parsed(rule("limit = { per_hour = 1, by = \"" + by + "\" }")));
-    SignalEvent first = crash(), second_event = crash();
+    Event first = crash(), second_event = crash();
     first.process = a;
     second_event.process = b;
     const std::string answer = at(engine, {5}, first);
@@ -288,7 +282,7 @@ TEST(EngineLimit, TimesThatRunBackwardsCountAsTheLatest) {
 
 TEST(EngineLimit, MemoryIsBoundedAndForgetsTheLeastRecentlyUsed) {
     Engine engine(parsed(rule("limit = { per_hour = 1, by = \"exe\" }")));
-    SignalEvent event = crash();
+    Event event = crash();
     const auto fires = [&](int exe) {
         event.process.exe = "/bin/" + std::to_string(exe);
         ++event.t_ns;
@@ -306,7 +300,7 @@ TEST(EngineLimit, MemoryIsBoundedAndForgetsTheLeastRecentlyUsed) {
 
 TEST(EngineLimit, RememberedTimesAreBoundedOverAllKeys) {
     Engine engine(parsed(rule("limit = { per_hour = 10000, by = \"exe\" }")));
-    SignalEvent event = crash();
+    Event event = crash();
     for (int exe = 0; exe < 7; ++exe) {
         event.process.exe = "/bin/" + std::to_string(exe);
         for (int i = 0; i < 10000; ++i)
@@ -334,7 +328,7 @@ TEST(Engine, SameEventsSameDecisions) {
     const std::string text = rule("limit = { cooldown = \"3s\", per_hour = 7, by = \"exe\" }");
     Engine first(parsed(text)), second_engine(parsed(text));
     for (std::uint64_t i = 0; i < 500; ++i) {
-        SignalEvent event = crash();
+        Event event = crash();
         event.t_ns = i * i * 10'000'000 % (2 * hour);
         event.process.exe = "/bin/" + std::to_string(i % 5);
         const auto a = first.decide(event), b = second_engine.decide(event);

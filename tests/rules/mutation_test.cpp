@@ -2,22 +2,12 @@
 // keeps is complete, and what it says can be printed.
 
 #include "rules/engine.h"
-#include "rules/parse.h"
+#include "tests/rules/fakes.h"
 
-#include <gtest/gtest.h>
-
-#include <fstream>
-#include <iterator>
 #include <random>
 
 namespace incident::rules {
 namespace {
-
-std::string read(const std::string &path) {
-    std::ifstream in(path, std::ios::binary);
-    EXPECT_TRUE(in) << path;
-    return {std::istreambuf_iterator<char>(in), {}};
-}
 
 const std::vector<std::string> snippets = {
     "[",
@@ -56,6 +46,19 @@ const std::vector<std::string> snippets = {
     "= {\n",
     "99999999999999999999",
     "\t",
+    "count = 3\n",
+    "window = \"1m\"\n",
+    "stalled = \"1s\"\n",
+    "by = \"host\"\n",
+    "dump = \"SIGABRT\"\n",
+    "match.exe = \"/usr/*\"\n",
+    "on = \"all\"\n",
+    "on = \"syscall\"\n",
+    "[[rule.condition]]\n",
+    "within = \"1m\"\n",
+    "when = \"deadline\"\n",
+    "probe = \"usdt:a:b:c\"\n",
+    "filter = \"a & 1\"\n",
 };
 
 class Mutator {
@@ -103,23 +106,60 @@ void check_text(const std::vector<Diagnostic> &diagnostics, const std::string &i
             ASSERT_TRUE(static_cast<unsigned char>(c) >= 0x20 || c == '\n' || c == '\t') << input;
 }
 
-TEST(Mutation, RuleFilesNeverCrashTheParser) {
-    const std::string good = read(TEST_DATA "/rules/good-everything.toml");
-    for (std::uint32_t seed = 0; seed < 800; ++seed) {
+// An event of each kind, for every rule there may be.
+void decide_everything(std::vector<Rule> rules) {
+    Engine engine(std::move(rules));
+    const std::vector<EventKind> events = {
+        SignalEvent{.number = 11, .fatal = true},
+        OomEvent{},
+        ReclaimEvent{.stalled_ns = 1 << 30},
+        TxgEvent{"tank", 1ull << 34, true},
+        SyscallEvent{"openat", -2, 1 << 30},
+        BlockedEvent{1ull << 34},
+        MemoryEvent{1ull << 33},
+        ExitEvent{1},
+        BlockIoEvent{"sda", 1ull << 32, 5},
+    };
+    for (const Answers answers : {Answers::All, Answers::Firings})
+        for (const EventKind &what : events)
+            engine.decide({.t_ns = 1, .process = {.pid = 5, .exe = "/usr/bin/x"}, .what = what}, answers);
+    for (const Rule &rule : engine.rules())
+        for (std::size_t i = 0; i < 3; ++i) {
+            engine.decide({.t_ns = 2, .process = {.pid = 5}, .what = LatencyEvent{rule.name, i, 1ull << 40}});
+            engine.decide({.t_ns = 2, .process = {.pid = 5}, .what = TracepointEvent{rule.name, i, {1, 2, 3}}});
+        }
+}
+
+class MutatedRules : public testing::TestWithParam<std::string> {};
+
+TEST_P(MutatedRules, NeverCrashTheParser) {
+    const std::string good = read(TEST_DATA "/rules/" + GetParam() + ".toml");
+    std::size_t kept = 0, complaints = 0;
+    for (std::uint32_t seed = 0; seed < 160; ++seed) {
         const std::string text = Mutator(seed).mutate(good);
+        const Lookups lookups = seed % 2 == 0 ? fake_lookups() : Lookups{};
         ParsedRules parsed;
-        ASSERT_NO_THROW(parsed = parse_rules({{"m.toml", text}}, {})) << text;
+        ASSERT_NO_THROW(parsed = parse_rules({{"m.toml", text}}, lookups)) << text;
         check_text(parsed.diagnostics, text);
+        complaints += parsed.diagnostics.size();
         for (const Rule &rule : parsed.rules) {
             EXPECT_FALSE(rule.name.empty()) << text;
-            const auto again = parse_rules({{"text.toml", rule.text}}, {});
+            ASSERT_FALSE(rule.conditions.empty()) << text;
+            const auto again = parse_rules({{"text.toml", rule.text}}, lookups);
             ASSERT_EQ(again.rules.size(), 1u) << rule.text;
-            EXPECT_EQ(again.rules[0].text, rule.text);
+            EXPECT_TRUE(same(again.rules[0], rule)) << rule.text << again.rules[0].text;
+            ++kept;
         }
-        Engine engine(parsed.rules);
-        engine.decide({.t_ns = 1, .number = 11, .fatal = true});
+        decide_everything(std::move(parsed.rules));
     }
+    EXPECT_GT(kept, 40u);
+    EXPECT_GT(complaints, 40u);
 }
+
+INSTANTIATE_TEST_SUITE_P(Files, MutatedRules,
+                         testing::Values("good-everything", "good-design", "good-latency", "good-host", "good-process",
+                                         "good-tracepoint", "good-composite"),
+                         [](const auto &file) { return file.param.substr(5); });
 
 TEST(Mutation, ConfigurationsNeverCrashTheParser) {
     const std::string good = read(TEST_DATA "/rules/config-good.toml");

@@ -1,13 +1,14 @@
 // What good files mean: every key arrives in its place, and a rule's text says
 // all of it again.
 
-#include "rules/parse.h"
+#include "rules/engine.h"
+#include "rules/kinds.h"
+#include "tests/rules/fakes.h"
 
 #include <gmock/gmock.h>
 
 #include <csignal>
-#include <fstream>
-#include <iterator>
+#include <set>
 
 namespace incident::rules {
 namespace {
@@ -18,29 +19,8 @@ using std::chrono::seconds;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-std::string read(const std::string &path) {
-    std::ifstream in(path, std::ios::binary);
-    EXPECT_TRUE(in) << path;
-    return {std::istreambuf_iterator<char>(in), {}};
-}
-
-std::optional<std::uint32_t> uid_of(const std::string &user) {
-    if (user == "root")
-        return 0;
-    if (user == "nobody")
-        return 65534;
-    return std::nullopt;
-}
-
-std::vector<Rule> rules_of(const std::string &text) {
-    auto parsed = parse_rules({{"test.toml", text}}, uid_of);
-    for (const Diagnostic &d : parsed.diagnostics)
-        ADD_FAILURE() << d.text();
-    return parsed.rules;
-}
-
 TEST(ParseRules, Defaults) {
-    const auto rules = rules_of("\n[[rule]]\nname = \"r\"\non = \"signal\"\n");
+    const auto rules = good_rules("\n[[rule]]\nname = \"r\"\non = \"signal\"\n");
     ASSERT_EQ(rules.size(), 1u);
     const Rule &rule = rules[0];
     EXPECT_EQ(rule.kind, "signal");
@@ -54,7 +34,7 @@ TEST(ParseRules, Defaults) {
     EXPECT_EQ(rule.at.file, "test.toml");
     EXPECT_EQ(rule.at.line, 2);
     EXPECT_EQ(rule.at.column, 1);
-    const auto &condition = std::get<SignalCondition>(rule.condition);
+    const auto &condition = std::get<SignalCondition>(rule.conditions[0].what);
     EXPECT_TRUE(condition.fatal);
     EXPECT_TRUE(condition.sender.everything());
     std::bitset<65> expected;
@@ -64,7 +44,7 @@ TEST(ParseRules, Defaults) {
 }
 
 TEST(ParseRules, EveryKey) {
-    const auto rules = rules_of(read(TEST_DATA "/rules/good-everything.toml"));
+    const auto rules = good_rules(read(TEST_DATA "/rules/good-everything.toml"));
     ASSERT_EQ(rules.size(), 2u);
     const Rule &rule = rules[0];
     EXPECT_EQ(rule.name, "worker-abort");
@@ -82,7 +62,7 @@ TEST(ParseRules, EveryKey) {
     EXPECT_FALSE(rule.context.memory);
     EXPECT_FALSE(rule.context.host);
     EXPECT_TRUE(rule.context.environ);
-    const auto &condition = std::get<SignalCondition>(rule.condition);
+    const auto &condition = std::get<SignalCondition>(rule.conditions[0].what);
     std::bitset<65> expected;
     for (int number : {SIGABRT, SIGSEGV, SIGFPE, SIGRTMIN + 3, SIGRTMAX, SIGKILL})
         expected.set(static_cast<std::size_t>(number));
@@ -91,13 +71,13 @@ TEST(ParseRules, EveryKey) {
     EXPECT_THAT(condition.sender.uid, ElementsAre(0, 0));
     EXPECT_EQ(condition.sender.self, false);
 
-    EXPECT_FALSE(std::get<SignalCondition>(rules[1].condition).fatal);
+    EXPECT_FALSE(std::get<SignalCondition>(rules[1].conditions[0].what).fatal);
     EXPECT_EQ(rules[1].context.stack_bytes, 0u);
     EXPECT_EQ(rules[1].limit.cooldown, hours(24));
 }
 
 TEST(ParseRules, TextStatesEveryEffectiveValue) {
-    const auto rules = rules_of(read(TEST_DATA "/rules/good-everything.toml"));
+    const auto rules = good_rules(read(TEST_DATA "/rules/good-everything.toml"));
     ASSERT_EQ(rules.size(), 2u);
     EXPECT_EQ(rules[0].text,
               R"([[rule]]
@@ -123,20 +103,31 @@ context = { stack = "0B", files = true, memory = true, host = true, environ = fa
 )");
 }
 
+// Of every good file: the text of a rule is the rule.
 TEST(ParseRules, TextParsesToTheSameRule) {
-    for (const Rule &rule : rules_of(read(TEST_DATA "/rules/good-everything.toml"))) {
-        const auto again = rules_of(rule.text);
-        ASSERT_EQ(again.size(), 1u);
-        EXPECT_EQ(again[0].text, rule.text);
+    std::size_t rules = 0;
+    for (const auto &entry : std::filesystem::directory_iterator(TEST_DATA "/rules")) {
+        const std::string name = entry.path().filename();
+        if (!name.starts_with("good-") || !name.ends_with(".toml"))
+            continue;
+        const auto parsed = parse_rules({{name, read(entry.path())}}, fake_lookups());
+        for (const Rule &rule : parsed.rules) {
+            const auto again = good_rules(rule.text);
+            ASSERT_EQ(again.size(), 1u) << rule.text;
+            EXPECT_EQ(again[0].text, rule.text);
+            EXPECT_TRUE(same(again[0], rule)) << rule.text;
+            ++rules;
+        }
     }
+    EXPECT_GE(rules, 40u);
 }
 
 TEST(ParseRules, TextKeepsAwkwardPatterns) {
-    const auto rules = rules_of(
+    const auto rules = good_rules(
         "[[rule]]\nname = \"r\"\non = \"signal\"\nmatch.comm = [\"a\\\"b\\\\\\\\c\", \"\\u001b\\n\\u007f\", 'é']\n");
     ASSERT_EQ(rules.size(), 1u);
     EXPECT_THAT(rules[0].match.comm, ElementsAre("a\"b\\\\c", "\x1b\n\x7f", "é"));
-    const auto again = rules_of(rules[0].text);
+    const auto again = good_rules(rules[0].text);
     ASSERT_EQ(again.size(), 1u);
     EXPECT_EQ(again[0].match.comm, rules[0].match.comm);
 }
@@ -189,14 +180,46 @@ std::string with_comments_on(const std::string &text) {
 
 TEST(Shipped, CrashRule) {
     const std::string text = read(systemd + "rules.d/crash.toml");
-    const auto rules = rules_of(text);
+    const auto rules = good_rules(text);
     ASSERT_EQ(rules.size(), 1u);
     EXPECT_EQ(rules[0].name, "crash");
     EXPECT_TRUE(rules[0].match.everything());
     EXPECT_EQ(rules[0].limit.by, LimitBy::Exe);
     EXPECT_EQ(rules[0].limit.cooldown, Nanoseconds(0));
     EXPECT_GE(rules[0].limit.per_hour.value_or(1000), 20u);
-    EXPECT_EQ(rules_of(with_comments_on(text)).size(), 1u);
+    EXPECT_EQ(good_rules(with_comments_on(text)).size(), 1u);
+}
+
+// Every file as it is, and with its settings in comments turned on, has nothing wrong with it.
+TEST(Shipped, EveryFileIsGood) {
+    std::size_t files = 0;
+    std::set<std::string> kinds, names, enabled;
+    for (const auto &entry : std::filesystem::directory_iterator(systemd + "rules.d")) {
+        const std::string text = read(entry.path());
+        SCOPED_TRACE(entry.path());
+        for (const Rule &rule : good_rules(text)) {
+            EXPECT_TRUE(names.insert(rule.name).second) << rule.name << " is in two files";
+            EXPECT_TRUE(rule.limit.per_hour.has_value()) << rule.name << " could fill a disk";
+            EXPECT_FALSE(rule.dump.has_value()) << rule.name << " would signal processes";
+            for (const Condition &condition : rule.conditions)
+                kinds.insert(condition.kind);
+            if (rule.enabled)
+                enabled.insert(rule.name);
+        }
+        EXPECT_GE(good_rules(with_comments_on(text)).size(), 1u);
+        EXPECT_EQ(good_rules(text, {}).size(), good_rules(text).size()) << "also where nothing can be looked up";
+        ++files;
+    }
+    EXPECT_EQ(files, condition_kinds().size());
+    EXPECT_EQ(kinds.size(), condition_kinds().size()) << "one for each kind";
+    EXPECT_THAT(enabled, ElementsAre("crash", "oom", "reclaim-storm", "txg-stall"));
+}
+
+// With all of them on a host is as cheap as these four are: nothing else is switched on.
+TEST(Shipped, HostRulesWatchNobody) {
+    Engine host(good_rules(read(systemd + "rules.d/reclaim.toml") + read(systemd + "rules.d/txg.toml")));
+    EXPECT_FALSE(host.watches_everything());
+    EXPECT_FALSE(host.watches({.pid = 1, .exe = "/sbin/init"}));
 }
 
 TEST(Shipped, ConfigurationStatesTheDefaults) {
@@ -219,6 +242,10 @@ TEST(Shipped, ConfigurationStatesTheDefaults) {
     EXPECT_EQ(a.budget.bytes, defaults.budget.bytes);
     EXPECT_EQ(a.budget.keep_free, defaults.budget.keep_free);
     EXPECT_EQ(a.safety.allow_dump, defaults.safety.allow_dump);
+    EXPECT_EQ(a.safety.dumps_per_hour, defaults.safety.dumps_per_hour);
+    EXPECT_EQ(a.storm.full, defaults.storm.full);
+    EXPECT_EQ(a.storm.light, defaults.storm.light);
+    EXPECT_EQ(a.storm.window, defaults.storm.window);
     EXPECT_EQ(a.log_level, defaults.log_level);
     EXPECT_EQ(a.privacy.redact.size(), 2u) << "the examples are on";
 }

@@ -15,8 +15,8 @@ namespace {
 using namespace std::chrono_literals;
 
 TEST(Units, Durations) {
-    const std::pair<const char *, Nanoseconds> good[] = {{"0s", 0s},   {"900ms", 900ms}, {"5s", 5s},
-                                                         {"2m", 2min}, {"1h", 1h},       {"30d", 720h}};
+    const std::pair<const char *, Nanoseconds> good[] = {{"0s", 0s},   {"50us", 50us}, {"900ms", 900ms}, {"5s", 5s},
+                                                         {"2m", 2min}, {"1h", 1h},     {"30d", 720h}};
     for (const auto &[text, value] : good)
         EXPECT_EQ(parse_duration(text).value_or(-1ns), value) << text;
     for (const char *text : {"", "5", "s", "5 s", "5S", "-5s", "+5s", "1.5s", "5s ", "1h30m", "0x5s", "200000d"})
@@ -36,7 +36,10 @@ TEST(Units, Sizes) {
 
 TEST(Units, TextIsTheLargestExactUnit) {
     EXPECT_EQ(duration_text(0ns), "0s");
-    EXPECT_EQ(duration_text(1500us), "1ms");
+    EXPECT_EQ(duration_text(1500us), "1500us");
+    EXPECT_EQ(duration_text(1500ns), "1us");
+    EXPECT_EQ(about_text(1500us), "1500us");
+    EXPECT_EQ(about_text(10'123us), "10ms");
     EXPECT_EQ(duration_text(1500ms), "1500ms");
     EXPECT_EQ(duration_text(90s), "90s");
     EXPECT_EQ(duration_text(120s), "2m");

@@ -17,7 +17,7 @@ class Ended:
 
 def finish(process, stdin=None):
     output, _ = process.communicate(stdin, timeout=PATIENCE)
-    return Ended(process.pid, process.returncode, output.decode(errors="surrogateescape").splitlines())
+    return Ended(process.pid, process.returncode, (output or b"").decode(errors="surrogateescape").splitlines())
 
 
 def start(*argv, **options):

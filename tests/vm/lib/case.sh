@@ -5,6 +5,11 @@
 #
 # BUILD, SOURCE: the build and the source directory, read-only; INSTALL: what
 # make install puts on a machine; OUT: files left there come out (--out DIR).
+#
+# A case's header, the comment lines at its top, may ask for a machine of its own:
+#   # needs: zfs      skipped where ZFS is not built (install_zfs below lays it out)
+#   # memory: 256     MB
+#   # disks: 2        empty ones: /dev/vdb, /dev/vdc (one unless it says so)
 set -uo pipefail
 
 checks=0
@@ -63,6 +68,53 @@ install_incidentd() {
         fi
     done
 }
+
+# install_zfs: programs and modules; the module is not loaded
+install_zfs() {
+    need "ZFS" test -x "$ZFS/usr/sbin/zpool"
+    cp -a "$ZFS/." /
+    hash -r
+    if ldd "$(command -v zpool)" 2>&1 | grep -q 'not found'; then
+        fail "zpool's libraries" "$(ldd "$(command -v zpool)" | grep 'not found')"
+        exit 0
+    fi
+}
+
+# start_incidentd RULES [SETTINGS]: as the unit incidentd-test, with the shipped settings but
+# for the time that systemd-coredump may take here, and what SETTINGS (lines of sed) change
+start_incidentd() {
+    local type="exec"
+    ! grep -qa sd_notify "$(command -v incidentd)" || type="notify"
+    sed -e 's/^#core_wait = .*/core_wait = "5m"/' -e "${2:-}" "$SOURCE/systemd/incidentd.toml" > /root/incidentd.toml
+    systemd-run --quiet --unit=incidentd-test --property=Type=$type --property=TimeoutStartSec=180 \
+        "$(command -v incidentd)" --foreground --config /root/incidentd.toml --rules "$1" &&
+        within 120 incidentctl --json status
+}
+daemon_log() { journalctl -u incidentd-test -n 60 -o cat; }
+
+# rule_state NAME: "active", "unavailable: why", "not loaded"
+rule_state() {
+    incidentctl --json status |
+        json "next((': '.join(filter(None, (r['state'], r.get('reason')))) for r in d['rules'] if r['name'] == '$1'), 'not loaded')"
+}
+
+# need_rule NAME STATE: it is in that state, or the case ends
+need_rule() {
+    local state
+    state=$(rule_state "$1")
+    same "rule $1: $2" "$2" "$state"
+    [ "$state" = "$2" ] || { note "$(daemon_log)"; exit 0; }
+}
+
+# incident_of RULE SECONDS: waits for one; sets bundle, which is copied to $OUT
+incident_of() {
+    local name
+    bundle=''
+    name=$(incidentctl wait --rule "$1" --timeout "$2s" 2> /tmp/waited) || return 1
+    bundle=/var/lib/incidentd/incidents/$name
+    cp -r "$bundle" "$OUT/"
+}
+incident() { json "$1" "$bundle/incident.json"; }
 
 # json EXPRESSION [FILE]: EXPRESSION over d, the document; strings bare, the rest as JSON
 json() {

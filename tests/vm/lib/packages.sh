@@ -36,15 +36,17 @@ machine_lists() {
 
 # archive_sources: the machine's Debian sources as one-line entries.  Names are
 # those written in the sources, not those of the Release files: the latter are
-# known only after an update.  The backports suite stands beside the main one.
+# known only after an update.  The backports suite stands beside the main one, the
+# contrib component in the same places as main.
 archive_sources() {
-    local targets main
+    local targets main components=main
     targets=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' |
         awk -v s="$SUITE" '$3 == "main" && ($2 == s || index($2, s "-") == 1) && $2 !~ /backports/ && !seen[$0]++')
     main=$(awk -v s="$SUITE" '$2 == s { print $1; exit }' <<< "$targets")
     [ -n "$main" ] || die "this machine's apt sources have no $SUITE (Debian 12); add it"
-    awk '{ print "deb", $1, $2, $3 }' <<< "$targets"
-    [ "${1:-}" != backports ] || echo "deb $main $SUITE-backports main"
+    [[ $* != *contrib* ]] || components="main contrib"
+    awk -v c="$components" '{ print "deb", $1, $2, c }' <<< "$targets"
+    [[ $* != *backports* ]] || echo "deb $main $SUITE-backports $components"
 }
 
 # archive_apt DIR TOOL ARG...: apt with sources and lists of its own under DIR, so
@@ -57,11 +59,13 @@ archive_apt() {
         -o Dir::State::status=/dev/null -o Dir::Cache="$d/cache" -o APT::Sandbox::User=root "$@"
 }
 
-# archive_open DIR [backports]: sources and fresh lists in DIR
+# archive_open DIR [backports] [contrib]: sources and fresh lists in DIR
 archive_open() {
-    mkdir -p "$1/lists/partial" "$1/cache/archives/partial"
-    archive_sources "${2:-}" > "$1/sources.list"
-    archive_apt "$1" apt-get -qq update || die "the archive cannot be read: see above"
+    local d=$1
+    shift
+    mkdir -p "$d/lists/partial" "$d/cache/archives/partial"
+    archive_sources "$@" > "$d/sources.list"
+    archive_apt "$d" apt-get -qq update || die "the archive cannot be read: see above"
 }
 
 # archive_download DIR PACKAGE...: the .deb files, into the working directory
@@ -78,9 +82,10 @@ archive_settings() {
         grep -E '^Acquire::(http|https|Retries|Check-Valid-Until|Check-Date)\b' | grep -v ' "";$' || true
 }
 
-# cache_prune: what no run has used for two weeks
+# cache_prune: what no run has used for two weeks; of saved machines, 200 MB each, a day
 cache_prune() {
     find "$CACHE" -mindepth 1 -maxdepth 1 -name 'run.*' -mmin +1440 -exec rm -rf {} +
-    find "$CACHE" -mindepth 1 -maxdepth 1 \( -name 'kernel-*' -o -name 'image-*' \) \
+    find "$CACHE" -mindepth 2 -maxdepth 2 -name 'booted-*' -mmin +1440 -exec rm -rf {} +
+    find "$CACHE" -mindepth 1 -maxdepth 1 \( -name 'kernel-*' -o -name 'image-*' -o -name 'zfs-*' \) \
         -mtime +14 -exec rm -rf {} +
 }

@@ -6,46 +6,61 @@
 
 QEMU_PID=''
 
+# qemu_fit SCRIPT: the machine that a case's header asks for ("# memory: MB", "# disks: N"),
+# else the one of the options
+qemu_fit() {
+    GUEST_MEMORY=$(case_header "$1" memory)
+    GUEST_MEMORY=${GUEST_MEMORY:-$MEMORY}
+    GUEST_DISKS=$(case_header "$1" disks)
+    GUEST_DISKS=${GUEST_DISKS:-1}
+}
+
 # qemu_machine DIR ARG...: on the disks and shares in DIR.  The devices are always
 # the same, so that a saved state fits; la57=off: five-level tables are slow to emulate.
 qemu_machine() {
     local dir=$1
     shift
-    local nine=security_model=none,multidevs=remap
+    local nine=security_model=none,multidevs=remap disks=() n
+    for ((n = 1; n <= GUEST_DISKS; n++)); do
+        disks+=(-drive "file=$dir/disk$n.qcow2,if=virtio,format=qcow2,cache=unsafe")
+    done
     exec qemu-system-x86_64 -nodefaults -no-user-config -display none -no-reboot \
-        -machine q35 -accel "${ACCEL/#tcg/tcg,thread=multi,tb-size=512}" -cpu max,la57=off -smp "$CPUS" -m "$MEMORY" \
+        -machine q35 -accel "${ACCEL/#tcg/tcg,thread=multi,tb-size=512}" -cpu max,la57=off -smp "$CPUS" -m "$GUEST_MEMORY" \
         -kernel "$KERNEL_DIR/vmlinuz" -initrd "$KERNEL_DIR/initrd.gz" \
         -append "console=ttyS0 root=/dev/vda rw panic=-1 quiet loglevel=4 mitigations=off nokaslr tsc=reliable no_timer_check random.trust_cpu=on systemd.show_status=0 $append" \
         -drive "file=$dir/root.qcow2,if=virtio,format=qcow2,cache=unsafe" \
-        -drive "file=$dir/disk.qcow2,if=virtio,format=qcow2,cache=unsafe" \
+        "${disks[@]}" \
         -virtfs "local,path=$dir/host,mount_tag=host,$nine" \
         -virtfs "local,path=$dir/build,mount_tag=build,readonly=on,$nine" \
         -virtfs "local,path=$dir/source,mount_tag=source,readonly=on,$nine" \
         -virtfs "local,path=$dir/install,mount_tag=install,readonly=on,$nine" \
+        -virtfs "local,path=$dir/zfs,mount_tag=zfs,readonly=on,$nine" \
         -device virtio-rng-pci -serial "file:$dir/console.log" "$@"
 }
 
-# qemu_disks DIR: everything the guest writes goes to throw-away files; writable
-# disks must be qcow2 for savevm
+# qemu_disks DIR: the root as vda, empty ones from vdb on; everything the guest writes
+# goes to throw-away files; writable disks must be qcow2 for savevm
 qemu_disks() {
+    local n
     qemu-img create -q -f qcow2 -b "$IMAGE_DIR/root.qcow2" -F qcow2 "$1/root.qcow2"
-    qemu-img create -q -f qcow2 "$1/disk.qcow2" 512M
+    for ((n = 1; n <= GUEST_DISKS; n++)); do qemu-img create -q -f qcow2 "$1/disk$n.qcow2" 512M; done
 }
 
-# What a saved state depends on beside the image.
+# What a saved state depends on beside the image: the way it is made, and the machine.
 qemu_state_name() {
-    echo "booted-$(echo "$CPUS $MEMORY $ACCEL $(qemu-system-x86_64 --version | head -1)" \
-        "$(cat "$HERE/lib/qemu.sh")" | sha256sum | cut -c1-12)"
+    echo "booted-${GUEST_MEMORY}M-${CPUS}cpu-${GUEST_DISKS}disk-$ACCEL-$({
+        qemu-system-x86_64 --version | head -1
+        cat "$HERE/lib/qemu.sh"
+    } | sha256sum | cut -c1-12)"
 }
 
 # qemu_snapshot: boot once, stop just before the case, save the machine
 qemu_snapshot() {
     local dir append=vm.wait t0=$SECONDS monitor saved=0
     SAVED=$IMAGE_DIR/$(qemu_state_name)
-    [ ! -d "$SAVED" ] || return 0
-    rm -rf "$IMAGE_DIR"/booted-*
+    if [ -d "$SAVED" ]; then touch "$SAVED"; return; fi
     dir=$SAVED.new
-    mkdir -p "$dir"/{host,build,source,install}
+    mkdir -p "$dir"/{host,build,source,install,zfs}
     qemu_disks "$dir"
     mkfifo "$dir/monitor"
     (qemu_machine "$dir" -serial null -monitor stdio) < "$dir/monitor" > "$dir/qemu.log" 2>&1 &
@@ -80,11 +95,13 @@ qemu_case() {
     ln -s "$BUILD_DIR" "$dir/build"
     ln -s "$REPO" "$dir/source"
     ln -s "$WORK/install" "$dir/install"
+    ln -s "$WORK/zfs" "$dir/zfs"
     cp "$script" "$dir/host/case.sh"
     cp "$HERE/lib/case.sh" "$dir/host/lib.sh"
     : > "$dir/host/output"
     if [ "$SNAPSHOT" = 1 ]; then
-        cp --reflink=auto "$SAVED/root.qcow2" "$SAVED/disk.qcow2" "$dir/"
+        SAVED=$IMAGE_DIR/$(qemu_state_name)
+        cp --reflink=auto "$SAVED"/*.qcow2 "$dir/"
         append=vm.wait args=(-loadvm booted -serial stdio) how=restored
     else
         qemu_disks "$dir"

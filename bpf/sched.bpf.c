@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// Waits off the CPU; attached only while a "blocked" rule is loaded, for it is on every
+// context switch of the machine.
+//
+// sched_switch runs in the thread that leaves: a wait begins there for the one going out
+// with a state other than running (preempted is not blocked), keyed by its own tid, and
+// ends for the one coming in.  sched_waking runs in the waker's context while the sleeper
+// still sleeps: the one place where both stacks are there.  Where the wait was part of a
+// system call, that call's return reports it (syscall_rules.bpf.c), with the thread in its
+// own context; other waits (page faults) are reported here without a capture.
+#include "bpf/wakers.bpf.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+/* Empty, but for the record of a waker being made. */
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, struct waker);
+} waker_scratch SEC(".maps");
+
+static __noinline int report_wait_elsewhere(struct task_struct *task, struct thread_slot *thread)
+{
+    __u32 tid = BPF_CORE_READ(task, pid);
+    thread->blocked_ns = 0;
+    struct blocked_trigger *trigger = bpf_ringbuf_reserve(&events, sizeof(*trigger), 0);
+    if (!trigger) {
+        count_loss(LOSS_TRIGGER);
+        return 0;
+    }
+    fill_trigger(&trigger->t, TRIGGER_BLOCKED, task, thread->rules & blocked_rules);
+    fill_wait(trigger, thread, tid);
+    trigger->nr = -1;
+    trigger->syscall_flags = 0;
+    /* in the scheduler, with the run queue locked: a wake-up of the reader would need that lock */
+    bpf_ringbuf_submit(trigger, BPF_RB_NO_WAKEUP);
+    return 0;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(thread_switched, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+    __u32 slot = 0;
+    struct thread_slot *thread = slot_of_tid(prev->pid, &slot);
+    if (thread && (thread->rules & blocked_rules)) {
+        __u32 state = preempt ? 0 : prev->__state;
+        thread->off_state = state;
+        thread->off_ns = state ? bpf_ktime_get_ns() : 0;
+    }
+    thread = slot_of_tid(next->pid, &slot);
+    if (!thread || !thread->off_ns)
+        return 0;
+    __u64 now = bpf_ktime_get_ns(), blocked = now - thread->off_ns;
+    if (blocked >= blocked_min_ns && (thread->rules & blocked_rules) && blocked > thread->blocked_ns) {
+        thread->blocked_ns = blocked;
+        thread->blocked_from_ns = thread->off_ns;
+        thread->blocked_until_ns = now;
+        if (!thread->in_call)
+            report_wait_elsewhere(next, thread);
+    }
+    thread->off_ns = 0;
+    return 0;
+}
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(thread_woken, struct task_struct *sleeper)
+{
+    __u32 slot = 0, zero = 0, tid = sleeper->pid;
+    struct thread_slot *thread = slot_of_tid(tid, &slot);
+    if (!thread)
+        return 0;
+    __u64 now = bpf_ktime_get_ns(), off = thread->off_ns;
+    if (!off || now - off < blocked_min_ns)
+        return 0;
+    struct waker *waker = bpf_map_lookup_elem(&waker_scratch, &zero);
+    if (!waker)
+        return 0;
+    struct task_struct *current = bpf_get_current_task_btf();
+    waker->woken_ns = now;
+    waker->off_ns = off;
+    waker->start_boot_ns = BPF_CORE_READ(current, group_leader, start_boottime);
+    waker->tgid = current->tgid;
+    waker->tid = current->pid;
+    copy_comm(waker->comm, current);
+    long length = bpf_get_task_stack(sleeper, waker->sleeper_stack, sizeof(waker->sleeper_stack), 0);
+    waker->sleeper_frames = length > 0 ? (__u32)length / 8 : 0;
+    length = bpf_get_stack(ctx, waker->kernel_stack, sizeof(waker->kernel_stack), 0);
+    waker->kernel_frames = length > 0 ? (__u32)length / 8 : 0;
+    length = bpf_get_stack(ctx, waker->user_stack, sizeof(waker->user_stack), BPF_F_USER_STACK);
+    waker->user_frames = length > 0 ? (__u32)length / 8 : 0;
+    bpf_map_update_elem(&wakers, &tid, waker, BPF_ANY);
+    return 0;
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0-only
+// Every thread of a living process, from outside, when a rule has fired for it.
+//
+// A task iterator with the process as its filter (6.1) walks the threads without stopping
+// them.  Not a sleepable one: reading another process's memory takes its mmap_lock, which
+// in just those incidents may be held for long, and the daemon's loop must not wait for
+// it; the stack's bytes are read by the collectors, which have a deadline.  Of a blocked
+// thread the registers are exact; of a running one they are those of its last entry to the
+// kernel, and the event says which.
+#include "bpf/trigger.bpf.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+SEC("iter/task")
+int snapshot_thread(struct bpf_iter__task *ctx)
+{
+    struct task_struct *task = ctx->task;
+    if (!task)
+        return 0;
+    if (task->pid == task->tgid) {
+        struct capture capture = {.role = ROLE_LIVING, .event = EVENT_MOMENT, .foreign = 1};
+        capture_process(task, &capture);
+    }
+    struct thread_event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+    if (!event) {
+        count_loss(LOSS_THREAD_EVENT);
+        return 0;
+    }
+    __u64 begin = bpf_ktime_get_ns();
+    __u32 slot = 0;
+    struct thread_slot *thread = slot_of_tid(task->pid, &slot);
+    fill_header(&event->h, EVENT_THREAD, task);
+    event->role = ROLE_LIVING;
+    event->delivered = 0;
+    event->slot = thread ? slot : ~0u;
+    event->pad0 = 0;
+    event->generation = thread ? thread->generation : 0;
+    copy_comm(event->comm, task);
+    struct pt_regs regs = {};
+    if (task->mm)
+        bpf_probe_read_kernel(&regs, sizeof(regs), (void *)bpf_task_pt_regs(task));
+    copy_registers(&event->regs, &regs, task);
+    copy_usage(event, task);
+    event->state = task->__state;
+    long length = bpf_get_task_stack(task, event->kernel_stack, sizeof(event->kernel_stack), 0);
+    event->kernel_frames = length > 0 ? (__u32)length / 8 : 0;
+    event->kernel_stack_error = length < 0 ? length : 0;
+    for (int i = 0; i < REGISTER_WINDOWS; i++) {
+        event->window[i].status = WINDOW_UNUSED;
+        event->window[i].length = 0;
+        event->window[i].address = 0;
+        event->window[i].which = 255;
+    }
+    event->stack_address = 0;
+    event->stack_length = 0;
+    event->stack_wanted = stack_pages_max * STACK_PAGE;
+    event->stack_unsent = 0;
+    event->capture_ns = bpf_ktime_get_ns() - begin;
+    bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
+    return 0;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-2.0-only
+ * What the programs of the rule kinds share: who a trigger is about, whether its rules
+ * want it, and the capture of a thread that goes on living, in its own context.
+ *
+ * The kernel side only sifts: a trigger is sent where some condition may hold, and the
+ * engine checks the whole rule.  A capture is costly (microseconds, and room in the ring
+ * buffer), so there is a number a second; beyond it the trigger comes alone and the daemon
+ * looks at the process from outside. */
+#pragma once
+
+#include "bpf/capture.bpf.h"
+
+/* The current thread's slot where it is recorded; 0 otherwise. */
+static __always_inline struct thread_slot *slot_of_tid(__u32 tid, __u32 *index)
+{
+    __u32 *entry = bpf_map_lookup_elem(&slot_of, &tid);
+    if (!entry)
+        return 0;
+    __u32 slot = *entry - 1;
+    if (slot >= slots)
+        return 0;
+    *index = slot;
+    return bpf_map_lookup_elem(&threads, &slot);
+}
+
+static __always_inline void fill_trigger(struct trigger_head *trigger, __u32 kind, struct task_struct *task,
+                                         __u64 rules)
+{
+    fill_header(&trigger->h, EVENT_TRIGGER, task);
+    trigger->kind = kind;
+    trigger->captured = 0;
+    trigger->rules = rules;
+    trigger->dumped = 0;
+    trigger->pad = 0;
+    make_watch_key(task, &trigger->key);
+    copy_comm(trigger->comm, task);
+}
+
+/* Is there a capture left, and does a single match of any of these make a firing? */
+static __always_inline int may_capture(__u64 each)
+{
+    if (!each || capture_tokens <= 0)
+        return 0;
+    return __sync_fetch_and_add(&capture_tokens, -1) > 0;
+}
+
+/* After the trigger has been submitted with captured = 1. */
+static __noinline int capture_here(void *ctx, struct task_struct *task)
+{
+    struct capture capture = {.ctx = ctx, .role = ROLE_TRIGGERED, .slot = ~0u, .event = EVENT_MOMENT};
+    __u32 slot = 0;
+    struct thread_slot *thread = slot_of_tid(BPF_CORE_READ(task, pid), &slot);
+    if (thread)
+        capture.slot = slot;
+    capture_process(task, &capture);
+    return capture_thread(task, &capture, thread);
+}
+
+/* Makes the current process dump core, where the daemon has allowed it beforehand.
+ * Answers the signal sent, 0 for none. */
+static __always_inline __u32 dump_here(struct condition_settings *settings)
+{
+    if (!settings->dump_signal || settings->dump_tokens <= 0)
+        return 0;
+    if (__sync_fetch_and_add(&settings->dump_tokens, -1) <= 0)
+        return 0;
+    return bpf_send_signal(settings->dump_signal) ? 0 : settings->dump_signal;
+}

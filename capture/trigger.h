@@ -1,0 +1,109 @@
+// What made a rule fire, besides the process and the thread it happened in: one struct a
+// kind, passive.  What the kernel side sent stays as it came (bpf/event.h).
+#pragma once
+
+#include "bpf/event.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace incident::capture {
+
+// The signal itself stands in the death_event.
+struct SignalTrigger {};
+
+// A call of a probed function, over or still under way.
+struct LatencyTrigger {
+    std::string probe, leave; // as the rule has them; leave "": the function's return
+    std::uint64_t threshold_ns = 0, entry_ns = 0, elapsed_ns = 0;
+    bool in_flight = false;
+    std::uint64_t args[6] = {};                           // rdi rsi rdx rcx r8 r9 at the entry
+    std::optional<std::uint64_t> ret;                     // rax at the return
+    std::optional<std::uint64_t> running_ns, runnable_ns; // of elapsed_ns: on a CPU, waiting for one
+    std::uint32_t depth = 0;                              // calls of probed functions around it
+    std::uint64_t missed = 0; // returns of this probe never seen so far (longjmp, exceptions, exits)
+};
+
+struct OomTrigger {
+    std::optional<bpf::oom_event> event; // none: known from the kernel log alone
+    // Of the kernel's own line "oom-kill:constraint=…" (mm/oom_kill.c, dump_oom_summary)
+    std::string constraint, oom_memcg, task_memcg, line;
+    std::string killed; // "Killed process 12 (x) total-vm:… anon-rss:…"
+};
+
+// One thread's part in a reclaim storm.
+struct Stalled {
+    std::uint32_t pid = 0, tid = 0;
+    std::string comm, cgroup;
+    std::uint64_t count = 0, stalled_ns = 0, longest_ns = 0, reclaimed_pages = 0;
+    std::vector<std::uint64_t> kernel_stack; // of its longest
+};
+
+struct ReclaimTrigger {
+    bpf::reclaim_trigger last{};
+    std::vector<Stalled> top;    // most stalled first
+    std::uint64_t threads = 0;   // that stalled, shown or not
+    std::uint64_t before_ns = 0; // when host/before was read; 0: it was not
+};
+
+struct TxgTrigger {
+    std::string pool, source; // "fentry", "kprobe", "kstat"
+    std::uint64_t txg = 0, start_ns = 0, elapsed_ns = 0, threshold_ns = 0;
+    bool in_flight = false;
+};
+
+struct SyscallTrigger {
+    bpf::syscall_trigger event{};
+};
+
+struct BlockedTrigger {
+    bpf::blocked_trigger event{};
+    bool in_flight = false; // until_ns: when it was seen
+    bool idle = false;      // in a call in which a program has nothing else to do
+    std::uint64_t threshold_ns = 0;
+};
+
+struct MemoryTrigger {
+    std::uint64_t rss = 0;                                        // bytes
+    std::uint64_t growth = 0;                                     // within the samples
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> samples; // t_ns, bytes; oldest first
+};
+
+struct ExitTrigger {
+    int status = 0;
+};
+
+struct BlockIoTrigger {
+    bpf::block_io_trigger event{};
+    int error = 0; // positive errno
+};
+
+struct TracepointTrigger {
+    std::string category, name, filter;
+    std::string fields;               // "prev_comm=a prev_state=2 …"
+    std::vector<std::uint8_t> record; // as the kernel made it …
+    std::string format;               // … and what tracefs said of it: to try other filters on
+};
+
+using Trigger = std::variant<SignalTrigger, LatencyTrigger, OomTrigger, ReclaimTrigger, TxgTrigger, SyscallTrigger,
+                             BlockedTrigger, MemoryTrigger, ExitTrigger, BlockIoTrigger, TracepointTrigger>;
+
+// A match the firing rests on; more than one where the rule counts.
+struct Match {
+    std::uint64_t t_ns = 0, value = 0; // value: ns or bytes, by kind
+    std::size_t condition = 0;
+};
+
+// What was done about the rule's `dump`.
+struct DumpRecord {
+    bool asked = false, sent = false, dry_run = false;
+    int signal = 0;
+    bool by_kernel = false;            // in the thread's own context; else by the daemon, through a pidfd
+    std::string refused;               // why not sent
+    std::vector<std::string> findings; // of the pre-check: what speaks against a core, and what was looked at
+};
+
+} // namespace incident::capture

@@ -1,0 +1,34 @@
+// What the programs cost: their run times, counted for a short while now and then, for
+// counting is itself a cost.
+#pragma once
+
+#include "daemon/recorder.h"
+
+namespace incident::daemon {
+
+struct Cost {
+    double ns_per_run = 0, runs_per_second = 0;
+    double cpu_share = 0; // of one CPU, 0..CPUs
+};
+
+class CostMeter {
+public:
+    static constexpr std::uint64_t lasts_ns = 250'000'000, every_ns = 60'000'000'000;
+
+    // Begins or ends a measurement; returns when to call again (ns from now).
+    std::uint64_t tick(Recorder &recorder, std::uint64_t now_ns);
+    // By program, of the last measurement; empty before there was one.
+    const std::map<std::string, Cost> &costs() const { return costs_; }
+    // Of several programs together; nullopt: not measured.  ns_per_run is their mean.
+    std::optional<Cost> of(const std::vector<std::string> &programs) const;
+    const std::string &problem() const { return problem_; } // why nothing is measured
+
+private:
+    UniqueFd on_;
+    std::uint64_t began_ns_ = 0;
+    std::map<std::string, Recorder::RunTime> before_;
+    std::map<std::string, Cost> costs_;
+    std::string problem_;
+};
+
+} // namespace incident::daemon

@@ -1,0 +1,330 @@
+#include "daemon/latency_probes.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+
+namespace incident::daemon {
+
+namespace {
+
+// When a library is looked for again in a process that has not mapped it: ns after the
+// attempt before.  A dynamic loader is done within the first, dlopen may come later.
+constexpr std::array<std::uint64_t, 4> look_again_ns = {20'000'000, 200'000'000, 2'000'000'000, 10'000'000'000};
+constexpr std::size_t lookups_max = 4096;
+constexpr std::size_t looked_max = 4096;
+
+std::string key_of(const WantedProbe &wanted) {
+    return wanted.enter.text + '\n' + (wanted.leave ? wanted.leave->text : "");
+}
+
+// Names what a process runs, so that its like need not be looked at again.
+std::string executable_key(const capture::OsRoots &os, std::uint32_t pid, std::uint32_t probe) {
+    struct stat status {};
+    if (::stat(fmt::format("{}/{}/exe", os.proc, pid).c_str(), &status) != 0)
+        return {};
+    return fmt::format("{} {} {}", probe, status.st_dev, status.st_ino);
+}
+
+} // namespace
+
+LatencyProbes::LatencyProbes(LatencyKernel &kernel, capture::OsRoots os, UprobeAbilities abilities, DebugRoots debug)
+    : kernel_(kernel), tools_{kernel, detacher_, os, abilities, std::move(debug)}, scanner_(os),
+      own_namespace_(mount_namespace(os, "self")) {}
+
+LatencyProbes::~LatencyProbes() {
+    for (auto &probe : probes_)
+        take_off(*probe);
+}
+
+LatencyProbes::Probe *LatencyProbes::probe_of(std::uint32_t index) {
+    const auto found = std::ranges::find_if(probes_, [&](const auto &probe) { return probe->index == index; });
+    return found == probes_.end() ? nullptr : found->get();
+}
+
+// Round and round: a late event of a probe that is gone must not be taken for a new one's.
+std::optional<std::uint32_t> LatencyProbes::free_index() {
+    for (std::uint32_t tried = 0; tried < PROBES_MAX; ++tried) {
+        const std::uint32_t index = next_index_;
+        next_index_ = (next_index_ + 1) % PROBES_MAX;
+        if (!probe_of(index))
+            return index;
+    }
+    return std::nullopt;
+}
+
+LatencyProbes::Probe LatencyProbes::make(const WantedProbe &wanted, const std::string &key) {
+    Probe probe;
+    probe.index = *free_index();
+    probe.key = key;
+    probe.base = kernel_.probe_count(probe.index);
+    if (wanted.leave) {
+        probe.ends.emplace_back(*wanted.leave, ProbeEnd::Kind::Leave, probe.index); // first, as within an end
+        probe.ends.emplace_back(wanted.enter, ProbeEnd::Kind::Enter, probe.index);
+    } else {
+        probe.ends.emplace_back(wanted.enter, ProbeEnd::Kind::Function, probe.index);
+    }
+    return probe;
+}
+
+void LatencyProbes::set(std::vector<WantedProbe> wanted, std::uint64_t now) {
+    wanted_ = std::move(wanted);
+    for (auto &probe : probes_) {
+        probe->users.clear();
+        probe->everyone = false;
+        probe->max_rate = ~0u;
+    }
+    std::vector<std::unique_ptr<Probe>> before = std::move(probes_);
+    probes_.clear();
+    for (auto &old : before) // their indices stay taken
+        if (std::ranges::any_of(wanted_, [&](const WantedProbe &w) { return key_of(w) == old->key; }))
+            probes_.push_back(std::move(old));
+        else
+            take_off(*old);
+    for (std::size_t i = 0; i < wanted_.size(); ++i) {
+        const std::string key = key_of(wanted_[i]);
+        auto found = std::ranges::find_if(probes_, [&](const auto &probe) { return probe->key == key; });
+        if (found == probes_.end()) {
+            if (probes_.size() >= PROBES_MAX)
+                continue; // without a probe: reported unavailable
+            probes_.push_back(std::make_unique<Probe>(make(wanted_[i], key)));
+            found = std::prev(probes_.end());
+            (*found)->max_rate = ~0u;
+        }
+        auto &probe = **found;
+        probe.users.push_back(i);
+        probe.everyone |= wanted_[i].everyone;
+        probe.max_rate = std::min(probe.max_rate, wanted_[i].max_rate);
+    }
+    for (auto &probe : probes_) {
+        if (probe->everywhere && !probe->everyone && probe->processes.size() <= processes_max) {
+            take_off(*probe);
+            probe->everywhere = false;
+        }
+        look_on_host(*probe);
+        attach(*probe, now);
+        tell_kernel(*probe);
+    }
+    looked_.clear();
+    lookups_.clear();
+    tell_scanner();
+    next_tick_ = probes_.empty() ? OverdueScanner::never : std::min(next_tick_, now + tick_ns);
+}
+
+// What stands at an absolute path now; again only where that has changed.
+void LatencyProbes::look_on_host(Probe &probe) {
+    for (std::size_t i = 0; i < probe.ends.size(); ++i) {
+        auto &end = probe.ends[i];
+        const bool changed = end.drop_changed(tools_);
+        if (end.point().bare()) {
+            if (!end.found() && probe.problem[i].empty())
+                probe.problem[i] =
+                    fmt::format("no process it is looked for in has mapped '{}' yet", end.point().binary);
+            continue;
+        }
+        const auto identity = identify_on_host(end.point().binary);
+        if (!identity) {
+            probe.seen[i].reset();
+            if (!end.found())
+                probe.problem[i] = identity.error().what;
+            continue;
+        }
+        if (!changed && probe.seen[i] == *identity)
+            continue;
+        probe.seen[i] = *identity;
+        auto file = open_on_host(end.point().binary);
+        const auto added = file ? end.add(std::move(*file), tools_) : Result<bool>(fail(file.error()));
+        probe.problem[i] = added ? "" : added.error().what;
+    }
+}
+
+// The file as a process has it: in its own root, or among its mappings.
+void LatencyProbes::look_in(Probe &probe, std::uint32_t pid, std::uint64_t now, int attempt) {
+    bool missing = false;
+    const std::uint64_t space = mount_namespace(tools_.os, std::to_string(pid));
+    for (std::size_t i = 0; i < probe.ends.size(); ++i) {
+        auto &end = probe.ends[i];
+        const auto &binary = end.point().binary;
+        const bool here = space == 0 || space == own_namespace_; // look_on_host sees what it sees
+        auto file = end.point().bare() ? open_mapped(tools_.os, pid, binary)
+                    : here             ? open_deleted_executable(tools_.os, pid, binary)
+                                       : open_in_root_of(tools_.os, pid, binary);
+        if (!file) {
+            missing |= end.point().bare();
+            continue;
+        }
+        const auto added = end.add(std::move(*file), tools_);
+        if (!end.found() && !added)
+            probe.problem[i] = added.error().what;
+        else if (added)
+            probe.problem[i].clear();
+    }
+    if (!missing) {
+        if (looked_.size() >= looked_max)
+            looked_.clear();
+        if (const auto exe = executable_key(tools_.os, pid, probe.index); !exe.empty())
+            looked_.emplace(space, exe);
+    } else if (attempt < static_cast<int>(look_again_ns.size()) && lookups_.size() < lookups_max) {
+        lookups_.push_back({pid, probe.index, now + look_again_ns[static_cast<std::size_t>(attempt)], attempt + 1});
+    }
+}
+
+void LatencyProbes::process_seen(std::uint32_t pid, const std::function<bool(const WantedProbe &)> &matches,
+                                 std::uint64_t now) {
+    for (auto &probe : probes_) {
+        const bool wants = probe->everyone || std::ranges::any_of(probe->users, [&](std::size_t user) {
+                               return wanted_[user].everyone || matches(wanted_[user]);
+                           });
+        if (!wants) {
+            if (probe->processes.erase(pid))
+                for (auto &end : probe->ends)
+                    end.detach(pid, tools_);
+            continue;
+        }
+        if (!probe->everyone)
+            probe->processes.insert(pid);
+        const std::uint64_t space = mount_namespace(tools_.os, std::to_string(pid));
+        const bool like_others =
+            probe->everywhere && looked_.contains({space, executable_key(tools_.os, pid, probe->index)});
+        if (!like_others) {
+            look_on_host(*probe); // an exec is when a deploy shows
+            look_in(*probe, pid, now, 0);
+        }
+        attach(*probe, now);
+    }
+}
+
+void LatencyProbes::process_gone(std::uint32_t pid) {
+    for (auto &probe : probes_)
+        if (probe->processes.erase(pid))
+            for (auto &end : probe->ends)
+                end.detach(pid, tools_);
+    std::erase_if(lookups_, [&](const Lookup &lookup) { return lookup.pid == pid; });
+}
+
+void LatencyProbes::attach(Probe &probe, std::uint64_t now) {
+    if (probe.off_until_ns)
+        return;
+    const bool attached_before = std::ranges::all_of(probe.ends, &ProbeEnd::attached);
+    if (!attached_before) {
+        probe.since_ns = now;
+        tell_kernel(probe);
+    }
+    // Never back from everywhere, but by a reload: numbers that swing would cost more.
+    probe.everywhere |= probe.everyone || probe.processes.size() > processes_max;
+    probe.refused.clear();
+    for (auto &end : probe.ends) {
+        if (probe.everywhere) {
+            if (const auto done = end.attach_everywhere(tools_); !done)
+                probe.refused = done.error().what;
+            continue;
+        }
+        for (const auto pid : probe.processes)
+            if (const auto done = end.attach(pid, tools_); !done && done.error().code != ESRCH)
+                probe.refused = done.error().what;
+    }
+    if (!attached_before && std::ranges::all_of(probe.ends, &ProbeEnd::attached)) {
+        probe.last = kernel_.probe_count(probe.index);
+        probe.last_ns = now;
+        probe.over = 0;
+        tell_scanner();
+    }
+}
+
+void LatencyProbes::take_off(Probe &probe) {
+    kernel_.set_probe(probe.index, {.threshold_ns = ~0ull});
+    for (auto end = probe.ends.rbegin(); end != probe.ends.rend(); ++end) // the entering one first
+        end->detach_all(tools_);
+}
+
+// A function called more often than its budget allows is let go, for the sake of the program.
+void LatencyProbes::check_rate(Probe &probe, std::uint64_t now) {
+    if (probe.off_until_ns) {
+        if (now < probe.off_until_ns)
+            return;
+        probe.off_until_ns = 0;
+        attach(probe, now);
+        return;
+    }
+    if (!std::ranges::any_of(probe.ends, &ProbeEnd::attached) || now <= probe.last_ns)
+        return;
+    const auto count = kernel_.probe_count(probe.index);
+    const std::uint64_t calls = count.calls + count.unrecorded - probe.last.calls - probe.last.unrecorded;
+    probe.rate =
+        static_cast<std::uint64_t>(static_cast<double>(calls) * 1e9 / static_cast<double>(now - probe.last_ns));
+    probe.last = count;
+    probe.last_ns = now;
+    probe.over = probe.rate > probe.max_rate ? probe.over + 1 : 0;
+    if (probe.over < ticks_over_rate && probe.rate / 10 <= probe.max_rate)
+        return;
+    probe.off_rate = probe.rate;
+    probe.off_until_ns = now + retry_ns;
+    take_off(probe);
+    tell_scanner();
+}
+
+void LatencyProbes::tick(std::uint64_t now) {
+    for (auto &probe : probes_) {
+        look_on_host(*probe);
+        check_rate(*probe, now);
+        attach(*probe, now);
+    }
+    next_tick_ = now + tick_ns;
+}
+
+std::uint64_t LatencyProbes::next_wake() const {
+    std::uint64_t next = std::min(next_tick_, scanner_.next_scan());
+    for (const auto &lookup : lookups_)
+        next = std::min(next, lookup.due_ns);
+    return next;
+}
+
+void LatencyProbes::wake(std::uint64_t now, const std::function<void(const OverdueCall &)> &on_overdue) {
+    if (scanner_.next_scan() <= now)
+        scanner_.scan(kernel_, now, on_overdue);
+    const auto due = std::ranges::partition(lookups_, [&](const Lookup &lookup) { return lookup.due_ns > now; });
+    const std::vector<Lookup> now_due(due.begin(), due.end());
+    lookups_.erase(due.begin(), due.end());
+    for (const auto &lookup : now_due)
+        if (Probe *probe = probe_of(lookup.probe);
+            probe && (probe->everyone || probe->processes.contains(lookup.pid))) {
+            look_in(*probe, lookup.pid, now, lookup.attempt);
+            attach(*probe, now);
+        }
+    if (next_tick_ <= now)
+        tick(now);
+}
+
+void LatencyProbes::tell_kernel(const Probe &probe) {
+    // Also of deadlines: a call may be over before it is looked at.
+    std::uint64_t threshold = ~0ull;
+    for (const auto user : probe.users)
+        threshold = std::min(threshold, wanted_[user].threshold_ns);
+    // Where several conditions share the probe the kernel side cannot tell whose threshold was passed.
+    const bool alone = probe.users.size() == 1 && wanted_[probe.users.front()].when == ProbeWhen::Return;
+    kernel_.set_probe(probe.index, {.threshold_ns = threshold,
+                                    .capture_gap_ns = capture_gap_ns,
+                                    .since_ns = probe.since_ns,
+                                    .dump_bit = alone ? wanted_[probe.users.front()].dump_bit : 0});
+}
+
+void LatencyProbes::tell_scanner() {
+    OverdueScanner::Thresholds thresholds;
+    for (const auto &probe : probes_)
+        if (!probe->off_until_ns && std::ranges::all_of(probe->ends, &ProbeEnd::attached))
+            for (const auto user : probe->users)
+                if (wanted_[user].when == ProbeWhen::Deadline)
+                    thresholds.emplace(probe->index,
+                                       OverdueScanner::Watch{wanted_[user].threshold_ns, probe->since_ns});
+    // two conditions with one threshold are one
+    for (auto it = thresholds.begin(); it != thresholds.end();) {
+        const auto same = std::find_if(thresholds.begin(), it, [&](const auto &other) {
+            return other.first == it->first && other.second.threshold_ns == it->second.threshold_ns;
+        });
+        it = same == it ? std::next(it) : thresholds.erase(it);
+    }
+    scanner_.watch(std::move(thresholds));
+}
+
+} // namespace incident::daemon

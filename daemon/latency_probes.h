@@ -1,0 +1,130 @@
+// Every probe that latency rules ask for: found in files, put into processes, kept within
+// its budget, and watched for calls that last too long.
+//
+// Replaced binaries are noticed by looking (stat) at each named path once a second, and at
+// once where a process that is seen to start runs another file.  Not by inotify: what a path
+// leads to can change at any of its directories and links, inside a container's root as
+// well, and a second of delay after a deploy costs nothing a start does not tell sooner.
+#pragma once
+
+#include "daemon/overdue.h"
+#include "daemon/probe_end.h"
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <set>
+
+namespace incident::daemon {
+
+enum class ProbeWhen { Return, Deadline };
+
+// One latency condition of one rule.
+struct WantedProbe {
+    std::string rule;
+    std::size_t condition = 0; // index in the rule
+    ProbePoint enter;
+    std::optional<ProbePoint> leave; // none: the return of `enter`
+    std::uint64_t threshold_ns = 0;
+    ProbeWhen when = ProbeWhen::Return;
+    std::uint32_t max_rate = 50'000; // calls a second
+    bool everyone = false;           // the rule has no `match`: probe every process
+    std::uint32_t dump_bit = 0;      // bit + 1 of the condition, where a slow return may dump core at once
+};
+
+struct ProbeReport {
+    enum class State { Active, Degraded, Unavailable } state = State::Unavailable;
+    std::string rule;
+    std::size_t condition = 0;
+    std::string reason; // why not active; of an active one a remark, or ""
+    bpf::probe_count count{};
+    std::uint64_t calls_per_second = 0;
+};
+
+class LatencyProbes {
+public:
+    static constexpr std::size_t processes_max = 64; // probed one by one; with more, all of the machine's are
+    static constexpr std::uint64_t tick_ns = 1'000'000'000;
+    static constexpr int ticks_over_rate = 3; // in a row, before a probe is taken off; one at ten times the rate
+    static constexpr std::uint64_t retry_ns = 60'000'000'000;
+    static constexpr std::uint64_t capture_gap_ns = 10'000'000; // between two captures of one probe
+
+    LatencyProbes(LatencyKernel &kernel, capture::OsRoots os, UprobeAbilities abilities, DebugRoots debug = {});
+    ~LatencyProbes(); // takes all probes off; up to a second
+
+    // The rules' probes from now on (monotonic now).  One that was there before and is wanted
+    // again is not touched.  The caller then tells again of every process it knows.
+    // Error: more than PROBES_MAX different ones; those beyond are unavailable.
+    void set(std::vector<WantedProbe> wanted, std::uint64_t now);
+
+    // A process has been seen: at its exec, when rules have changed, when the daemon starts.
+    // matches: whether the rule of this condition wants the process.  Twice is harmless.
+    void process_seen(std::uint32_t pid, const std::function<bool(const WantedProbe &)> &matches, std::uint64_t now);
+    void process_gone(std::uint32_t pid);
+
+    // Monotonic time of the next wake(); OverdueScanner::never while there is no probe.
+    std::uint64_t next_wake() const;
+    // Looks after everything that is due: calls on_overdue for calls that have passed a
+    // "deadline" condition's threshold.
+    void wake(std::uint64_t now, const std::function<void(const OverdueCall &)> &on_overdue);
+
+    // The conditions that an event of this probe concerns: each has its own threshold and
+    // `when`; valid until the next set().
+    std::vector<const WantedProbe *> users(std::uint32_t probe) const;
+    std::vector<ProbeReport> reports() const; // one a wanted probe, in the order of set()
+    std::uint64_t left_unseen() const { return scanner_.left_unseen(); }
+
+private:
+    struct Probe {
+        std::uint32_t index = 0;
+        std::string key; // texts of its points
+        std::vector<ProbeEnd> ends;
+        std::vector<std::size_t> users; // into wanted_
+        std::uint32_t max_rate = 0;     // the smallest of its users'
+        bool everyone = false;
+        std::set<std::uint32_t> processes;               // matching ones, while !everywhere
+        bool everywhere = false;                         // attached for all processes
+        std::array<std::string, 2> problem;              // per end: why it is nowhere
+        std::string refused;                             // the kernel's: why it is not attached
+        std::array<std::optional<FileIdentity>, 2> seen; // what stands at an absolute path
+        std::uint64_t since_ns = 0;                      // attached (again)
+        std::uint64_t off_until_ns = 0;                  // taken off for its rate; 0: not
+        std::uint64_t off_rate = 0;
+        bpf::probe_count base{}; // of whoever had the index before
+        bpf::probe_count last{};
+        std::uint64_t last_ns = 0, rate = 0;
+        int over = 0;
+    };
+    struct Lookup { // a library that a young process has not mapped yet
+        std::uint32_t pid, probe;
+        std::uint64_t due_ns;
+        int attempt;
+    };
+
+    Probe *probe_of(std::uint32_t index);
+    Probe make(const WantedProbe &wanted, const std::string &key);
+    std::optional<std::uint32_t> free_index();
+    void look_on_host(Probe &probe);
+    void look_in(Probe &probe, std::uint32_t pid, std::uint64_t now, int attempt);
+    void attach(Probe &probe, std::uint64_t now);
+    void take_off(Probe &probe);
+    void check_rate(Probe &probe, std::uint64_t now);
+    void tick(std::uint64_t now);
+    void tell_kernel(const Probe &probe);
+    void tell_scanner();
+    ProbeReport report(const Probe &probe, const WantedProbe &wanted) const;
+
+    LatencyKernel &kernel_;
+    Detacher detacher_; // outlives the ends
+    ProbeTools tools_;
+    OverdueScanner scanner_;
+    std::vector<WantedProbe> wanted_;
+    std::vector<std::unique_ptr<Probe>> probes_;
+    std::vector<Lookup> lookups_;
+    std::set<std::pair<std::uint64_t, std::string>> looked_; // mount namespace and executable: known what they have
+    std::uint64_t own_namespace_ = 0;
+    std::uint64_t next_tick_ = OverdueScanner::never;
+    std::uint32_t next_index_ = 0;
+};
+
+} // namespace incident::daemon

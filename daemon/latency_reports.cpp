@@ -1,0 +1,86 @@
+// What is said of probes: which rules they serve, and how they fare.
+#include "daemon/latency_probes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace incident::daemon {
+
+namespace {
+
+bpf::probe_count operator-(bpf::probe_count a, const bpf::probe_count &b) {
+    a.calls -= b.calls;
+    a.missed -= b.missed;
+    a.overflow -= b.overflow;
+    a.unmatched -= b.unmatched;
+    a.unrecorded -= b.unrecorded;
+    a.unsent -= b.unsent;
+    return a;
+}
+
+} // namespace
+
+std::vector<const WantedProbe *> LatencyProbes::users(std::uint32_t index) const {
+    std::vector<const WantedProbe *> users;
+    for (const auto &probe : probes_)
+        if (probe->index == index)
+            for (const auto user : probe->users)
+                users.push_back(&wanted_[user]);
+    return users;
+}
+
+ProbeReport LatencyProbes::report(const Probe &probe, const WantedProbe &wanted) const {
+    using State = ProbeReport::State;
+    ProbeReport report{.rule = wanted.rule, .condition = wanted.condition};
+    report.count = kernel_.probe_count(probe.index) - probe.base;
+    report.calls_per_second = probe.rate;
+    std::string warning;
+    for (std::size_t i = 0; i < probe.ends.size(); ++i) {
+        if (!probe.ends[i].found()) {
+            report.reason = probe.problem[i];
+            return report;
+        }
+        // of the file that stands there now; older ones are still probed
+        for (const auto &text : {probe.problem[i], probe.ends[i].warning()})
+            if (!text.empty())
+                warning += (warning.empty() ? "" : "; ") + text;
+    }
+    report.state = State::Degraded;
+    if (probe.off_until_ns) {
+        report.reason = fmt::format("detached: {} calls/s is above max_rate", probe.off_rate);
+        return report;
+    }
+    if (!probe.refused.empty()) {
+        if (!std::ranges::all_of(probe.ends, &ProbeEnd::attached))
+            report.state = State::Unavailable;
+        report.reason = probe.refused;
+        return report;
+    }
+    report.reason = warning;
+    if (warning.empty()) {
+        report.state = State::Active;
+        if (probe.everywhere && !probe.everyone)
+            report.reason = fmt::format("more than {} processes match: probed in every process", processes_max);
+        else if (!probe.everywhere && probe.processes.empty())
+            report.reason = "no process matches now";
+    }
+    return report;
+}
+
+std::vector<ProbeReport> LatencyProbes::reports() const {
+    std::vector<ProbeReport> reports;
+    for (std::size_t i = 0; i < wanted_.size(); ++i) {
+        const auto found =
+            std::ranges::find_if(probes_, [&](const auto &probe) { return std::ranges::count(probe->users, i) > 0; });
+        if (found != probes_.end()) {
+            reports.push_back(report(**found, wanted_[i]));
+            continue;
+        }
+        reports.push_back({.rule = wanted_[i].rule, .condition = wanted_[i].condition});
+        reports.back().reason = fmt::format("more than {} different probes", PROBES_MAX);
+    }
+    return reports;
+}
+
+} // namespace incident::daemon

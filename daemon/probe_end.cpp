@@ -1,0 +1,163 @@
+#include "daemon/probe_end.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace incident::daemon {
+
+using Role = Recorder::UprobeRole;
+
+Result<std::vector<ProbeSite>> ProbeEnd::resolve(int fd, const ProbeTools &tools) const {
+    if (point_.kind == ProbePoint::Kind::Usdt)
+        return find_usdt(fd, point_.provider, point_.name, tools.abilities);
+    auto site =
+        find_function(fd, {point_.symbol, point_.offset, kind_ == Kind::Function}, tools.abilities, tools.debug);
+    if (!site)
+        return fail(site.error());
+    return std::vector<ProbeSite>{std::move(*site)};
+}
+
+bool ProbeEnd::knows(const FileIdentity &identity) const {
+    return std::ranges::any_of(files_, [&](const File &file) { return file.target.identity == identity; });
+}
+
+Result<bool> ProbeEnd::add(TargetFile target, const ProbeTools &tools) {
+    if (knows(target.identity))
+        return false;
+    auto sites = resolve(target.fd.get(), tools);
+    const std::string what =
+        point_.kind == ProbePoint::Kind::Usdt ? point_.provider + ":" + point_.name : point_.symbol;
+    if (!sites)
+        return fail(std::move(sites.error()).in(what).in(target.path));
+    // Processes may still run what a deploy replaced, but not the one before that.
+    if (files_.size() >= files_max) {
+        detach(files_.front(), tools);
+        files_.erase(files_.begin());
+    }
+    files_.push_back({std::move(target), std::move(*sites), {}, {}});
+    return true;
+}
+
+bool ProbeEnd::drop_changed(const ProbeTools &tools) {
+    return std::erase_if(files_, [&](File &file) {
+               const auto now = identify(file.target.fd.get());
+               if (now && *now == file.target.identity)
+                   return false;
+               detach(file, tools);
+               return true;
+           }) > 0;
+}
+
+// The leaving side first, so that no call is seen entered whose return is not.
+Result<ProbeEnd::Links> ProbeEnd::put(const File &file, std::optional<std::uint32_t> pid,
+                                      const ProbeTools &tools) const {
+    Links links;
+    // the link to our own descriptor is the very file that was read
+    Recorder::UprobePoint point{fmt::format("/proc/self/fd/{}", file.target.fd.get()), 0, 0, pid};
+    const auto attach = [&](Role role, std::uint64_t offset, std::uint64_t semaphore) -> Status {
+        point.offset = offset;
+        point.semaphore = semaphore;
+        auto link = tools.kernel.attach(role, point, probe_);
+        if (!link)
+            return fail(std::move(link.error()).in(file.target.path));
+        links.push_back(std::move(*link));
+        return {};
+    };
+    for (const auto &site : file.sites) {
+        Status done;
+        if (kind_ == Kind::Function && site.returns.empty())
+            done = attach(Role::LeaveCall, site.offset, 0);
+        for (const auto offset : site.returns)
+            if (done)
+                done = attach(Role::LeaveAtRet, offset, 0);
+        if (done)
+            done = attach(kind_ == Kind::Function ? Role::EnterCall
+                          : kind_ == Kind::Enter  ? Role::EnterPair
+                                                  : Role::LeavePair,
+                          site.offset, site.semaphore);
+        if (!done) {
+            std::ranges::reverse(links);
+            tools.detacher.drop(std::move(links));
+            return fail(done.error());
+        }
+    }
+    std::ranges::reverse(links); // detached in this order: the entering side first
+    return links;
+}
+
+Status ProbeEnd::attach_everywhere(const ProbeTools &tools) {
+    Status first;
+    for (auto &file : files_) {
+        if (!file.everywhere.empty())
+            continue;
+        auto links = put(file, std::nullopt, tools);
+        if (!links) {
+            if (first)
+                first = fail(links.error());
+            continue;
+        }
+        file.everywhere = std::move(*links);
+        for (auto &[pid, old] : file.by_process)
+            tools.detacher.drop(std::move(old));
+        file.by_process.clear();
+    }
+    return first;
+}
+
+Status ProbeEnd::attach(std::uint32_t pid, const ProbeTools &tools) {
+    Status first;
+    for (auto &file : files_) {
+        if (!file.everywhere.empty() || file.by_process.contains(pid))
+            continue;
+        auto links = put(file, pid, tools);
+        if (links)
+            file.by_process.emplace(pid, std::move(*links));
+        else if (first)
+            first = fail(links.error());
+    }
+    return first;
+}
+
+void ProbeEnd::detach(std::uint32_t pid, const ProbeTools &tools) {
+    for (auto &file : files_)
+        if (const auto it = file.by_process.find(pid); it != file.by_process.end()) {
+            tools.detacher.drop(std::move(it->second));
+            file.by_process.erase(it);
+        }
+}
+
+void ProbeEnd::detach(File &file, const ProbeTools &tools) {
+    tools.detacher.drop(std::move(file.everywhere));
+    file.everywhere.clear();
+    for (auto &[pid, links] : file.by_process)
+        tools.detacher.drop(std::move(links));
+    file.by_process.clear();
+}
+
+void ProbeEnd::detach_all(const ProbeTools &tools) {
+    for (auto &file : files_)
+        detach(file, tools);
+}
+
+bool ProbeEnd::attached() const {
+    return std::ranges::any_of(files_,
+                               [](const File &file) { return !file.everywhere.empty() || !file.by_process.empty(); });
+}
+
+std::string ProbeEnd::warning() const {
+    for (const auto &file : files_)
+        for (const auto &site : file.sites)
+            if (!site.warning.empty())
+                return fmt::format("{}: {}", site.function.empty() ? point_.name : site.function, site.warning);
+    return {};
+}
+
+std::vector<std::string> ProbeEnd::paths() const {
+    std::vector<std::string> paths;
+    for (const auto &file : files_)
+        paths.push_back(file.target.path);
+    return paths;
+}
+
+} // namespace incident::daemon

@@ -1,0 +1,82 @@
+// One end of a probe: a place named in a rule, in every file it has been found in, and the
+// uprobes put there.
+#pragma once
+
+#include "daemon/detacher.h"
+#include "daemon/probe_elf.h"
+#include "daemon/probe_target.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace incident::daemon {
+
+// As in the rule language (rules::ProbePoint): "uprobe:BINARY:SYMBOL[+OFFSET]" or
+// "usdt:BINARY:PROVIDER:NAME"; BINARY an absolute path, or a bare library name.
+struct ProbePoint {
+    enum class Kind { Uprobe, Usdt } kind = Kind::Uprobe;
+    std::string binary;
+    std::string symbol;
+    std::uint64_t offset = 0;
+    std::string provider, name;
+    std::string text; // as written
+    bool bare() const { return !binary.starts_with('/'); }
+};
+
+// What putting probes takes; outlives every end.
+struct ProbeTools {
+    LatencyKernel &kernel;
+    Detacher &detacher;
+    capture::OsRoots os;
+    UprobeAbilities abilities;
+    DebugRoots debug;
+};
+
+class ProbeEnd {
+public:
+    // Function: its entries and its returns.  Enter, Leave: the two ends of a pair.
+    enum class Kind { Function, Enter, Leave };
+    static constexpr std::size_t files_max = 64; // files of that name, in all containers together
+
+    ProbeEnd(ProbePoint point, Kind kind, std::uint32_t probe) : point_(std::move(point)), kind_(kind), probe_(probe) {}
+
+    const ProbePoint &point() const { return point_; }
+    // Looks for the place in the file; keeps a file it is found in.  Known files are kept as
+    // they are.  true: new.  Error: why it is not there.
+    Result<bool> add(TargetFile file, const ProbeTools &tools);
+    // Forgets files that were written to since; true: there were such.
+    bool drop_changed(const ProbeTools &tools);
+    bool knows(const FileIdentity &identity) const;
+
+    // Puts probes where they are missing, in every file: for all processes, or for one.
+    Status attach_everywhere(const ProbeTools &tools);
+    Status attach(std::uint32_t pid, const ProbeTools &tools);
+    void detach(std::uint32_t pid, const ProbeTools &tools);
+    void detach_all(const ProbeTools &tools);
+
+    bool found() const { return !files_.empty(); }
+    bool attached() const;
+    std::string warning() const; // of its places; "" : none
+    std::vector<std::string> paths() const;
+
+private:
+    using Links = std::vector<LatencyKernel::Link>;
+    struct File {
+        TargetFile target;
+        std::vector<ProbeSite> sites;
+        Links everywhere;
+        std::map<std::uint32_t, Links> by_process;
+    };
+
+    Result<std::vector<ProbeSite>> resolve(int fd, const ProbeTools &tools) const;
+    Result<Links> put(const File &file, std::optional<std::uint32_t> pid, const ProbeTools &tools) const;
+    void detach(File &file, const ProbeTools &tools);
+
+    ProbePoint point_;
+    Kind kind_;
+    std::uint32_t probe_;
+    std::vector<File> files_; // oldest first
+};
+
+} // namespace incident::daemon

@@ -1,0 +1,286 @@
+#include "daemon/probe_elf.h"
+
+#include "capture/collect.h"
+#include "capture/unique_fd.h"
+#include "daemon/elf_image.h"
+#include "daemon/probe_words.h"
+#include "daemon/symbol_name.h"
+#include "rules/suggest.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace incident::daemon {
+
+namespace {
+
+constexpr std::size_t near_max = 4096;       // names kept to find near ones among
+constexpr std::uint64_t walk_max = 1u << 20; // bytes of instructions walked to reach an offset
+constexpr std::size_t returns_max = 64;      // ret instructions probed of one function
+
+struct Function {
+    std::string symbol, version;
+    std::uint64_t address = 0, size = 0;
+    bool default_version = true;
+    std::string text() const {
+        std::string name = demangled(symbol);
+        if (name.empty())
+            name = symbol;
+        return version.empty() ? name : name + (default_version ? "@@" : "@") + version;
+    }
+};
+
+struct Found {
+    std::map<std::uint64_t, Function> functions; // by address: aliases are one
+    std::string refusal;                         // the name is there, but is none to probe
+    bool default_refused = false;                // that is so of its default version
+    bool throws = false;                         // exceptions can pass through this program's functions
+    bool switches_stacks = false;                // coroutines
+    std::vector<std::string> near;               // names that hold the wanted one
+    std::vector<std::string> others;
+};
+
+void look_at(const ElfSymbol &symbol, const WantedName &wanted, Found &found) {
+    // what code with clean-ups or handlers calls: C++, Rust
+    found.throws |= symbol.name == "_Unwind_Resume" || symbol.name == "__cxa_throw" ||
+                    symbol.name == "__gxx_personality_v0" || symbol.name == "_Unwind_RaiseException";
+    // the kernel keeps return addresses as one stack a thread, and kills what returns otherwise
+    found.switches_stacks |= (!symbol.defined && (symbol.name == "swapcontext" || symbol.name == "makecontext")) ||
+                             symbol.name == "jump_fcontext" || symbol.name == "ontop_fcontext";
+    if (!wanted.matches(symbol.name, symbol.version, symbol.default_version)) {
+        if (symbol.type != STT_FUNC || !symbol.defined)
+            return;
+        if (symbol.name.find(wanted.base()) != std::string_view::npos && found.near.size() < near_max)
+            found.near.emplace_back(symbol.name);
+        else if (symbol.name.size() <= wanted.base().size() + 2 && symbol.name.size() + 2 >= wanted.base().size() &&
+                 found.others.size() < near_max)
+            found.others.emplace_back(symbol.name);
+        return;
+    }
+    if (!symbol.defined) {
+        if (found.refusal.empty())
+            found.refusal = "is only called here (through the PLT), not defined: name the library that defines it";
+    } else if (symbol.type == STT_GNU_IFUNC) {
+        found.refusal = "is an indirect function (IFUNC): the loader chooses one of several when the program starts; "
+                        "name the one that runs";
+        found.default_refused |= !symbol.version.empty() && symbol.default_version;
+    } else if (symbol.type == STT_OBJECT || symbol.type == STT_TLS || symbol.type == STT_COMMON) {
+        found.refusal = "is a variable, not a function";
+    } else if (symbol.type == STT_FUNC || symbol.type == STT_NOTYPE) {
+        auto &function = found.functions[symbol.address];
+        // the richest of its aliases' descriptions
+        if (function.symbol.empty() || (function.version.empty() && !symbol.version.empty()))
+            function = {std::string(symbol.name), std::string(symbol.version), symbol.address,
+                        std::max(symbol.size, function.size), symbol.default_version};
+        function.size = std::max(function.size, symbol.size);
+    }
+}
+
+// "f" of a library that has f@@NEW and f@OLD is what a program linked today would get.
+void prefer_default_version(Found &found) {
+    const auto is_default = [](const auto &entry) { return entry.second.default_version; };
+    if (found.default_refused || std::ranges::count_if(found.functions, is_default) == 1)
+        std::erase_if(found.functions, [&](const auto &entry) { return !is_default(entry); });
+}
+
+std::string why_not_found(const ElfImage &image, bool debug_file, const WantedName &wanted, Found &found) {
+    std::string reason = "no such function";
+    for (auto *names : {&found.near, &found.others})
+        for (auto &name : *names)
+            if (const auto readable = demangled(name); !readable.empty())
+                name = readable;
+    const std::string near = found.near.empty() ? rules::nearest(wanted.base(), found.others) : "";
+    if (!found.near.empty())
+        reason += "; there are: " + list_names(found.near);
+    else if (!near.empty())
+        reason += "; did you mean '" + near + "'?";
+    if (!image.has_symbols() && !debug_file)
+        return reason + "; the file is stripped and its debug file is not installed: only exported functions are known";
+    return reason + "; a function that the compiler inlined everywhere has no symbol";
+}
+
+UniqueFd open_debug_file(int fd, const DebugRoots &debug) {
+    const std::string id = capture::build_id_of_file(fd);
+    if (id.size() < 4)
+        return UniqueFd();
+    for (const auto &directory : debug.directories) {
+        UniqueFd file(::open((directory + "/.build-id/" + id.substr(0, 2) + "/" + id.substr(2) + ".debug").c_str(),
+                             O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+        if (file && capture::build_id_of_file(file.get()) == id)
+            return file;
+    }
+    return UniqueFd();
+}
+
+bool is_go(const ElfImage &image) {
+    return image.has_section(".note.go.buildid") || image.has_section(".gopclntab") ||
+           image.has_section(".data.rel.ro.gopclntab");
+}
+
+// Error: offset is not where an instruction begins; a breakpoint there would be part of
+// another instruction's operand.
+Status check_boundary(std::span<const std::uint8_t> code, std::uint64_t offset) {
+    std::uint64_t at = 0;
+    while (at < offset) {
+        const std::size_t length = instruction_length(code.subspan(at));
+        if (length == 0)
+            return fail(
+                fmt::format("+{:#x} cannot be checked: what stands at +{:#x} is not a known instruction", offset, at));
+        at += length;
+    }
+    if (at == offset)
+        return {};
+    return fail(fmt::format("+{:#x} lies within an instruction; one begins at +{:#x}", offset, at));
+}
+
+// The function's ret instructions as offsets from its entry, where all of it can be told.
+// A direct jump out of it is another way to leave: where to says what it calls last.
+struct Leaves {
+    std::vector<std::uint64_t> returns;
+    bool jumps_out = false;
+};
+
+Result<Leaves> find_leaves(std::span<const std::uint8_t> code) {
+    Leaves leaves;
+    for (std::uint64_t at = 0; at < code.size();) {
+        const auto rest = code.subspan(at);
+        const std::size_t length = instruction_length(rest);
+        if (length == 0)
+            return fail(fmt::format("what stands at +{:#x} is not a known instruction", at));
+        const std::size_t prefix = rest[0] == 0xf3 || rest[0] == 0xf2 ? 1 : 0; // "rep ret", "bnd ret", "bnd jmp"
+        const std::uint8_t op = rest[prefix];
+        if (op == 0xc3 || op == 0xc2)
+            leaves.returns.push_back(at);
+        std::int64_t distance = 0;
+        bool jump = false;
+        if (op == 0xe9 && length >= prefix + 5) {
+            std::int32_t far = 0;
+            std::memcpy(&far, rest.data() + prefix + 1, sizeof(far));
+            distance = far;
+            jump = true;
+        } else if (op == 0xeb && length >= prefix + 2) {
+            distance = static_cast<std::int8_t>(rest[prefix + 1]);
+            jump = true;
+        }
+        const auto target = static_cast<std::int64_t>(at + length) + distance;
+        leaves.jumps_out |= jump && (target < 0 || target >= static_cast<std::int64_t>(code.size()));
+        at += length;
+    }
+    if (leaves.returns.empty())
+        return fail("it has no ret instruction");
+    if (leaves.returns.size() > returns_max)
+        return fail(fmt::format("it has {} ret instructions, more than {}", leaves.returns.size(), returns_max));
+    return leaves;
+}
+
+// Fills in site.returns, for a program that cannot bear a return probe.
+Status avoid_return_probe(const ElfImage &image, const Function &function, bool throws, std::uint64_t offset,
+                          ProbeSite &site) {
+    const std::string_view because =
+        throws ? "an exception that passes through it would end the program if its return were probed"
+               : "its program switches stacks, and would be killed if its return were probed";
+    const auto code = image.bytes(function.address, std::min(function.size, walk_max));
+    if (function.size == 0 || function.size > walk_max || code.size() < function.size)
+        return fail(fmt::format("{}, and where it ends is not known; give `leave`", because));
+    const auto leaves = find_leaves(code);
+    if (!leaves)
+        return fail(fmt::format("{}, and its ret instructions cannot be probed instead: {}; give `leave`", because,
+                                leaves.error().what));
+    for (const auto at : leaves->returns)
+        site.returns.push_back(offset + at);
+    site.warning = fmt::format("its program {}, so its ret instructions are probed instead of its return: they are "
+                               "single-stepped, about 10 µs a call",
+                               throws ? "can throw exceptions" : "switches stacks");
+    if (leaves->jumps_out)
+        site.warning += "; calls that end by a jump to another function are not timed";
+    return {};
+}
+
+} // namespace
+
+Result<ProbeSite> find_function(int fd, const FunctionSpec &spec, const UprobeAbilities &abilities,
+                                const DebugRoots &debug) {
+    const auto image = ElfImage::read(fd);
+    if (!image)
+        return fail(image.error());
+    const WantedName wanted(spec.symbol);
+    Found found;
+    const auto walk = [&](const ElfImage &from) {
+        return from.walk_symbols([&](const ElfSymbol &symbol) {
+            look_at(symbol, wanted, found);
+            return true;
+        });
+    };
+    if (auto walked = walk(*image); !walked)
+        return fail(walked.error());
+    UniqueFd debug_fd;
+    if (!image->has_symbols() && found.functions.empty()) {
+        debug_fd = open_debug_file(fd, debug);
+        if (debug_fd)
+            if (const auto other = ElfImage::read(debug_fd.get()))
+                walk(*other); // what it has lost of itself is only not found
+    }
+    if (!image->has_symbols() && !image->has_dynamic_symbols() && !debug_fd)
+        return fail("the file is stripped and its debug file is not installed");
+    prefer_default_version(found);
+    if (found.functions.empty()) {
+        if (!found.refusal.empty())
+            return fail(found.refusal);
+        return fail(why_not_found(*image, static_cast<bool>(debug_fd), wanted, found));
+    }
+    if (found.functions.size() > 1) {
+        std::vector<std::string> names;
+        std::set<std::string> distinct;
+        for (const auto &[address, function] : found.functions)
+            distinct.insert(function.text());
+        for (const auto &[address, function] : found.functions)
+            names.push_back(distinct.size() == found.functions.size() ? function.text() : function.symbol);
+        return fail(fmt::format("{} functions have this name: {}", found.functions.size(), list_names(names)));
+    }
+
+    const Function &function = found.functions.begin()->second;
+    ProbeSite site;
+    site.function = function.text();
+    if (spec.wants_return && is_go(*image))
+        return fail("is in a Go program, whose stacks move: a probe of the return would crash it; give `leave`, or an "
+                    "offset");
+    if (spec.offset && spec.offset >= std::max<std::uint64_t>(function.size, 1))
+        return fail(function.size ? fmt::format("+{:#x} lies beyond the function, which has {:#x} bytes", spec.offset,
+                                                function.size)
+                                  : "has no known size, so an offset in it cannot be checked");
+    const auto offset = image->file_offset(function.address, true);
+    if (!offset)
+        return fail("has an address that no executable segment holds");
+
+    constexpr std::size_t entry_bytes = 32;
+    if (spec.offset > walk_max)
+        return fail(fmt::format("+{:#x} lies too deep in the function to be checked", spec.offset));
+    const auto code = image->bytes(function.address, spec.offset + entry_bytes);
+    const std::span<const std::uint8_t> all(code);
+    if (code.size() <= spec.offset)
+        return fail("ends within the function");
+    if (auto boundary = check_boundary(all, spec.offset); !boundary)
+        return fail(boundary.error());
+    std::uint64_t at = spec.offset;
+    site.price = price_of(all.subspan(at), abilities);
+    // endbr64 does nothing, and nobody jumps behind it: the same call, the same stack
+    // pointer, so a probe of the return may stand there as well.
+    constexpr std::size_t endbr64 = 4;
+    if (spec.offset == 0 && is_endbr64(all) && (function.size == 0 || function.size > endbr64) &&
+        price_of(all.subspan(endbr64), abilities) == ProbePrice::Emulated) {
+        at = endbr64;
+        site.price = ProbePrice::Emulated;
+    }
+    site.warning = price_warning(site.price);
+    site.offset = *offset + at;
+    if (spec.wants_return && (found.throws || found.switches_stacks))
+        if (auto avoided = avoid_return_probe(*image, function, found.throws, *offset, site); !avoided)
+            return fail(avoided.error());
+    return site;
+}
+
+} // namespace incident::daemon

@@ -1,0 +1,50 @@
+// Which file a probe's BINARY names: on the host, or in the eyes of a process.
+#pragma once
+
+#include "capture/collect.h"
+#include "capture/result.h"
+#include "capture/unique_fd.h"
+
+#include <compare>
+#include <cstdint>
+#include <string>
+
+namespace incident::daemon {
+
+// What a file is known by.  A deploy that puts another file in its place changes inode; one
+// that writes into it changes the times or the size.
+struct FileIdentity {
+    std::uint64_t device = 0, inode = 0, size = 0;
+    std::int64_t modified_ns = 0;
+    auto operator<=>(const FileIdentity &) const = default;
+    bool same_file(const FileIdentity &other) const { return device == other.device && inode == other.inode; }
+};
+
+struct TargetFile {
+    UniqueFd fd; // open for reading: what is read and what is probed is the same inode, whatever happens to the path
+    FileIdentity identity;
+    std::string path; // as the rule's reader would know it
+};
+
+// "/…" as the daemon sees it.  Error: not there, not a regular file.
+Result<TargetFile> open_on_host(const std::string &path);
+
+// In a process's own root (containers); symlinks resolve within it, never out of it.
+Result<TargetFile> open_in_root_of(const capture::OsRoots &os, std::uint32_t pid, const std::string &path);
+
+// What the process executes, where it was started from `path` and that has been deleted or
+// replaced since.  Error: it was not.
+Result<TargetFile> open_deleted_executable(const capture::OsRoots &os, std::uint32_t pid, const std::string &path);
+
+// The file of which the process has mapped code under that bare name ("libc.so.6"), even
+// if it has been deleted or replaced since.  Error: none (yet).
+Result<TargetFile> open_mapped(const capture::OsRoots &os, std::uint32_t pid, const std::string &name);
+
+// As of now; an Error where nothing is there.
+Result<FileIdentity> identify_on_host(const std::string &path);
+Result<FileIdentity> identify(int fd);
+
+// Inode of the process's mount namespace; 0: cannot be told.
+std::uint64_t mount_namespace(const capture::OsRoots &os, const std::string &pid);
+
+} // namespace incident::daemon

@@ -1,0 +1,56 @@
+// What the kernel side is told about the rules: a bit for each condition it can sift for,
+// and what to test of it.  Pure: rules in, settings out.
+#pragma once
+
+#include "bpf/event.h"
+#include "rules/engine.h"
+
+#include <array>
+#include <string>
+#include <vector>
+
+namespace incident::daemon {
+
+struct TriggerPlan {
+    // A condition and its bit.  Beyond RULE_BITS - 1 of them all others share the last bit,
+    // with the loosest tests of all: the engine sorts them out.
+    struct Assigned {
+        std::string rule;
+        std::size_t condition = 0;
+        unsigned bit = 0;
+    };
+    std::vector<Assigned> assigned;
+    std::array<bpf::condition_settings, RULE_BITS> settings{};
+    // Bits by kind.
+    std::uint64_t latency = 0, syscall = 0, exit = 0, blocked = 0, block_io = 0, reclaim = 0, tracepoint = 0;
+    std::uint64_t syscalls_of[2][SYSCALL_CLASSES] = {}; // [compat][nr]: conditions about this call
+    std::uint64_t blocked_min_ns = 0;
+    bool blocked_idle = false;
+    bool oom = false, memory = false, txg = false;
+    std::vector<std::uint64_t> blocked_deadlines; // thresholds of when = "deadline", ascending, each once
+    // Some condition tested in the kernel has a `match`: the verdicts must say which.
+    bool ask_rules = false;
+    std::uint64_t rules_of_all = 0, dump_rules_of_all = 0; // of a process nobody need ask about
+    struct Tracepoint {
+        unsigned bit = 0;
+        std::string rule;
+        std::size_t condition = 0;
+        std::string category, name;
+    };
+    std::vector<Tracepoint> tracepoints;
+
+    bool any() const { return !assigned.empty(); }
+};
+
+// allow_dump: [safety].
+TriggerPlan plan_triggers(std::span<const rules::Rule> rules, bool allow_dump);
+
+// The conditions about a process: bits as in bpf::thread_slot.
+struct ProcessRules {
+    std::uint64_t rules = 0;
+    std::uint64_t dump_rules = 0; // … by which it may be made to dump core in its own context
+};
+ProcessRules rules_of(const TriggerPlan &plan, std::span<const rules::Rule> rules, const rules::ProcessFacts &process,
+                      bool may_be_dumped);
+
+} // namespace incident::daemon

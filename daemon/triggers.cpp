@@ -1,0 +1,167 @@
+#include "daemon/triggers.h"
+
+#include "capture/syscalls.h"
+#include "daemon/syscall_classes.h"
+#include "daemon/tracefs.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace incident::daemon {
+
+namespace {
+
+template <typename T> std::optional<T> event_of(std::span<const std::uint8_t> bytes) {
+    if (bytes.size() < sizeof(T))
+        return std::nullopt;
+    T event;
+    std::memcpy(&event, bytes.data(), sizeof(T));
+    return event;
+}
+
+// blk_status_t → errno: block/blk-core.c, blk_errors.
+int error_of(std::uint32_t status) {
+    switch (status) {
+    case 0: // BLK_STS_OK
+        return 0;
+    case 1: // BLK_STS_NOTSUPP
+        return EOPNOTSUPP;
+    case 2: // BLK_STS_TIMEOUT
+        return ETIMEDOUT;
+    case 3: // BLK_STS_NOSPC
+        return ENOSPC;
+    case 4: // BLK_STS_TRANSPORT
+        return ENOLINK;
+    case 5: // BLK_STS_TARGET
+        return EREMOTEIO;
+    case 6: // BLK_STS_NEXUS, BLK_STS_RESV_CONFLICT
+        return EBADE;
+    case 7: // BLK_STS_MEDIUM
+        return ENODATA;
+    case 8: // BLK_STS_PROTECTION
+        return EILSEQ;
+    case 9: // BLK_STS_RESOURCE
+        return ENOMEM;
+    case 12: // BLK_STS_AGAIN
+        return EAGAIN;
+    default:
+        return EIO;
+    }
+}
+
+std::optional<Occurrence> of_syscall(const bpf::syscall_trigger &event) {
+    Occurrence made;
+    made.event.what = rules::SyscallEvent{capture::syscall_name(event.nr, event.flags & bpf::SYSCALL_COMPAT), event.ret,
+                                          event.duration_ns};
+    made.trigger = capture::SyscallTrigger{event};
+    return made;
+}
+
+std::optional<Occurrence> of_blocked(bpf::blocked_trigger event) {
+    Occurrence made;
+    event.kernel_frames = std::min<__u32>(event.kernel_frames, KERNEL_FRAMES);
+    event.waker_kernel_frames = std::min<__u32>(event.waker_kernel_frames, KERNEL_FRAMES);
+    event.waker_user_frames = std::min<__u32>(event.waker_user_frames, KERNEL_FRAMES);
+    const bool idle = event.nr >= 0 && is_idle_call(event.nr, event.syscall_flags & bpf::SYSCALL_COMPAT);
+    made.event.what = rules::BlockedEvent{event.until_ns - std::min(event.until_ns, event.from_ns), false, idle, 0};
+    made.trigger = capture::BlockedTrigger{event, false, idle, 0};
+    return made;
+}
+
+std::optional<Occurrence> of_exit(const bpf::exit_trigger &event) {
+    Occurrence made;
+    made.event.what = rules::ExitEvent{event.status & 0xff, 0};
+    made.trigger = capture::ExitTrigger{event.status & 0xff};
+    return made;
+}
+
+std::optional<Occurrence> of_reclaim(bpf::reclaim_trigger event) {
+    Occurrence made;
+    event.kernel_frames = std::min<__u32>(event.kernel_frames, KERNEL_FRAMES);
+    made.event.what = rules::ReclaimEvent{event.cgroup != 0, event.duration_ns};
+    capture::ReclaimTrigger trigger;
+    trigger.last = event;
+    made.trigger = std::move(trigger);
+    return made;
+}
+
+std::optional<Occurrence> of_block_io(bpf::block_io_trigger event) {
+    Occurrence made;
+    event.disk[sizeof(event.disk) - 1] = 0;
+    const int error = error_of(event.status);
+    made.event.what = rules::BlockIoEvent{event.disk, event.done_ns - std::min(event.done_ns, event.issued_ns), error,
+                                          event.operation != 0};
+    made.trigger = capture::BlockIoTrigger{event, error};
+    return made;
+}
+
+std::optional<Occurrence> of_tracepoint(const bpf::tracepoint_trigger &event, const TriggerPlan &plan,
+                                        std::span<const rules::Rule> rules) {
+    if (event.which >= plan.tracepoints.size())
+        return std::nullopt;
+    const auto &place = plan.tracepoints[event.which];
+    const auto rule = std::ranges::find(rules, place.rule, &rules::Rule::name);
+    if (rule == rules.end() || place.condition >= rule->conditions.size())
+        return std::nullopt;
+    const auto *what = std::get_if<rules::TracepointCondition>(&rule->conditions[place.condition].what);
+    if (!what)
+        return std::nullopt;
+    const std::size_t length = std::min<std::size_t>(event.length, sizeof(event.record));
+    std::vector<std::uint8_t> record(event.record, event.record + length);
+    Occurrence made;
+    capture::TracepointTrigger trigger{what->category, what->name, what->filter_text, {}, record, {}};
+    if (const auto *format = parsed_format(what->category, what->name))
+        trigger.fields = rules::describe_record(*format, record);
+    made.event.what = rules::TracepointEvent{rule->name, place.condition, std::move(record)};
+    made.trigger = std::move(trigger);
+    return made;
+}
+
+template <typename T>
+std::optional<Occurrence> decoded(std::span<const std::uint8_t> bytes, std::optional<Occurrence> (*make)(T)) {
+    const auto event = event_of<std::remove_cvref_t<T>>(bytes);
+    return event ? make(*event) : std::nullopt;
+}
+
+} // namespace
+
+std::optional<Occurrence> occurrence_of(std::span<const std::uint8_t> bytes, FactsCache &facts, const TriggerPlan &plan,
+                                        std::span<const rules::Rule> rules) {
+    const auto head = event_of<bpf::trigger_head>(bytes);
+    if (!head)
+        return std::nullopt;
+    std::optional<Occurrence> made;
+    switch (head->kind) {
+    case bpf::TRIGGER_SYSCALL:
+        made = decoded(bytes, of_syscall);
+        break;
+    case bpf::TRIGGER_BLOCKED:
+        made = decoded(bytes, of_blocked);
+        break;
+    case bpf::TRIGGER_EXIT:
+        made = decoded(bytes, of_exit);
+        break;
+    case bpf::TRIGGER_RECLAIM:
+        made = decoded(bytes, of_reclaim);
+        break;
+    case bpf::TRIGGER_BLOCK_IO:
+        made = decoded(bytes, of_block_io);
+        break;
+    case bpf::TRIGGER_TRACEPOINT:
+        if (const auto event = event_of<bpf::tracepoint_trigger>(bytes))
+            made = of_tracepoint(*event, plan, rules);
+        break;
+    }
+    if (!made)
+        return made;
+    made->event.t_ns = head->h.t_ns;
+    made->event.process = facts.of(*head);
+    made->whom = head->h;
+    made->comm = text_of(head->comm);
+    made->captured = head->captured != 0;
+    made->dumped = static_cast<int>(head->dumped);
+    return made;
+}
+
+} // namespace incident::daemon

@@ -1,0 +1,412 @@
+// LatencyProbes and OverdueScanner on a kernel side that only remembers what it was told.
+#include "daemon/latency_probes.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <list>
+#include <mutex>
+
+namespace incident::daemon {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+using Role = Recorder::UprobeRole;
+using State = ProbeReport::State;
+
+constexpr std::uint64_t ms = 1'000'000, second = 1'000'000'000;
+
+struct Attachment {
+    Role role;
+    std::uint64_t inode, offset;
+    std::optional<std::uint32_t> pid;
+    std::uint32_t probe;
+};
+
+class FakeKernel : public LatencyKernel {
+public:
+    Result<Link> attach(Role role, const Recorder::UprobePoint &point, std::uint32_t probe) override {
+        struct stat status {};
+        if (::stat(point.path.c_str(), &status) != 0)
+            return fail(Error::system(point.path));
+        const std::lock_guard lock(mutex);
+        live.push_back({role, status.st_ino, point.offset, point.pid, probe});
+        ++attached;
+        auto at = std::prev(live.end());
+        return Link(&*at, [this, at](void *) {
+            const std::lock_guard guard(mutex);
+            live.erase(at);
+        });
+    }
+    void set_probe(std::uint32_t probe, const bpf::probe_setting &setting) override { settings[probe] = setting; }
+    bpf::probe_count probe_count(std::uint32_t probe) const override {
+        const auto found = counts.find(probe);
+        return found == counts.end() ? bpf::probe_count{} : found->second;
+    }
+    std::vector<ThreadCalls> threads(bool &is_busy) const override {
+        is_busy = busy;
+        return in_flight;
+    }
+    // Detaching happens in the background.
+    std::vector<Attachment> settled(std::size_t expected) {
+        for (int i = 0; i < 1000; ++i) {
+            {
+                const std::lock_guard lock(mutex);
+                if (live.size() == expected)
+                    break;
+            }
+            ::usleep(1000);
+        }
+        const std::lock_guard lock(mutex);
+        return {live.begin(), live.end()};
+    }
+
+    std::mutex mutex;
+    std::list<Attachment> live;
+    int attached = 0;
+    std::map<std::uint32_t, bpf::probe_setting> settings;
+    std::map<std::uint32_t, bpf::probe_count> counts;
+    std::vector<ThreadCalls> in_flight;
+    bool busy = false;
+};
+
+const auto ignore = [](const OverdueCall &) {};
+const auto everybody = [](const WantedProbe &) { return true; };
+const auto nobody = [](const WantedProbe &) { return false; };
+
+class Probes : public testing::Test {
+protected:
+    Probes() {
+        std::string name = (fs::temp_directory_path() / "latency_probes.XXXXXX").string();
+        root = ::mkdtemp(name.data());
+        binary = root / "program";
+    }
+    ~Probes() override { fs::remove_all(root); }
+
+    // A program with that function stands at `binary`, another file than before.
+    void deploy(const std::string &function) {
+        std::ofstream(root / "source.c") << "int " << function
+                                         << "(int a) { return a; }\nint main(void) { return 0; }\n";
+        const std::string command =
+            "cc -O1 -fcf-protection=none -o " + (root / "new").string() + " " + (root / "source.c").string();
+        ASSERT_EQ(std::system(command.c_str()), 0);
+        fs::rename(root / "new", binary);
+    }
+    std::uint64_t inode() {
+        struct stat status {};
+        ::stat(binary.c_str(), &status);
+        return status.st_ino;
+    }
+    WantedProbe wanted(const std::string &symbol, bool everyone = true) {
+        WantedProbe probe;
+        probe.rule = "slow";
+        probe.enter.binary = binary;
+        probe.enter.symbol = symbol;
+        probe.enter.text = "uprobe:" + binary.string() + ":" + symbol;
+        probe.threshold_ns = 20 * ms;
+        probe.everyone = everyone;
+        return probe;
+    }
+    std::string reason() { return probes.reports().front().reason; }
+    State state() { return probes.reports().front().state; }
+
+    fs::path root, binary;
+    FakeKernel kernel;
+    LatencyProbes probes{kernel, {}, UprobeAbilities{}};
+};
+
+TEST_F(Probes, AFunctionIsProbedLeavingSideFirst) {
+    deploy("work");
+    probes.set({wanted("work")}, 1 * second);
+    const auto live = kernel.settled(2);
+    ASSERT_THAT(live, SizeIs(2));
+    EXPECT_EQ(live[0].role, Role::LeaveCall);
+    EXPECT_EQ(live[1].role, Role::EnterCall);
+    EXPECT_EQ(live[0].inode, inode());
+    EXPECT_FALSE(live[0].pid);
+    EXPECT_EQ(kernel.settings[live[0].probe].threshold_ns, 20 * ms);
+    EXPECT_EQ(kernel.settings[live[0].probe].since_ns, 1 * second);
+    ASSERT_THAT(probes.users(live[0].probe), SizeIs(1));
+    EXPECT_NE(state(), State::Unavailable) << reason();
+}
+
+TEST_F(Probes, ABinaryThatIsMissingIsProbedWhenItAppears) {
+    probes.set({wanted("work")}, 0);
+    EXPECT_EQ(state(), State::Unavailable);
+    EXPECT_THAT(reason(), AllOf(HasSubstr(binary.string()), HasSubstr("No such file")));
+    probes.wake(1 * second, ignore);
+    EXPECT_EQ(state(), State::Unavailable);
+    deploy("work");
+    probes.wake(2 * second, ignore);
+    EXPECT_NE(state(), State::Unavailable) << reason();
+    EXPECT_THAT(kernel.settled(2), SizeIs(2));
+}
+
+TEST_F(Probes, ASymbolThatIsMissingIsLookedForInTheNextBinary) {
+    deploy("other");
+    probes.set({wanted("work")}, 0);
+    EXPECT_EQ(state(), State::Unavailable);
+    EXPECT_THAT(reason(), AllOf(HasSubstr(binary.string() + ": work: no such function")));
+    deploy("work");
+    probes.process_seen(static_cast<std::uint32_t>(::getpid()), everybody, 100 * ms); // no need to wait for the tick
+    EXPECT_NE(state(), State::Unavailable) << reason();
+}
+
+TEST_F(Probes, AReplacedBinaryIsProbedBesideTheOldOne) {
+    deploy("work");
+    probes.set({wanted("work")}, 0);
+    const auto old = inode();
+    deploy("work");
+    ASSERT_NE(inode(), old);
+    probes.wake(1 * second, ignore);
+    const auto live = kernel.settled(4);
+    ASSERT_THAT(live, SizeIs(4));
+    EXPECT_EQ(live[0].inode, old);
+    EXPECT_EQ(live[2].inode, inode());
+    // and one that no longer has the function is said to be so
+    deploy("other");
+    probes.wake(2 * second, ignore);
+    EXPECT_EQ(state(), State::Degraded);
+    EXPECT_THAT(reason(), HasSubstr("no such function"));
+}
+
+TEST_F(Probes, ABinaryWrittenInPlaceIsProbedAnew) {
+    deploy("work");
+    probes.set({wanted("work")}, 0);
+    const auto same = inode();
+    std::string bytes;
+    {
+        std::ifstream in(binary, std::ios::binary);
+        bytes.assign(std::istreambuf_iterator<char>(in), {});
+    }
+    std::ofstream(binary, std::ios::binary) << bytes << "longer";
+    ASSERT_EQ(inode(), same);
+    probes.wake(1 * second, ignore);
+    EXPECT_EQ(kernel.attached, 4);
+    EXPECT_THAT(kernel.settled(2), SizeIs(2));
+}
+
+TEST_F(Probes, OnlyMatchingProcessesAreProbed) {
+    deploy("work");
+    probes.set({wanted("work", false)}, 0);
+    EXPECT_THAT(kernel.settled(0), IsEmpty());
+    EXPECT_THAT(reason(), testing::AnyOf(HasSubstr("no process matches"), HasSubstr("single-stepped")));
+    probes.process_seen(1, nobody, 0);
+    EXPECT_THAT(kernel.settled(0), IsEmpty());
+    probes.process_seen(1, everybody, 0);
+    probes.process_seen(1, everybody, 0);
+    auto live = kernel.settled(2);
+    ASSERT_THAT(live, SizeIs(2));
+    EXPECT_EQ(live[0].pid, 1u);
+    probes.process_gone(1);
+    EXPECT_THAT(kernel.settled(0), IsEmpty());
+}
+
+TEST_F(Probes, TooManyProcessesAreProbedTogether) {
+    deploy("work");
+    probes.set({wanted("work", false)}, 0);
+    for (std::uint32_t pid = 1; pid <= LatencyProbes::processes_max; ++pid)
+        probes.process_seen(pid, everybody, 0);
+    EXPECT_THAT(kernel.settled(2 * LatencyProbes::processes_max), SizeIs(2 * LatencyProbes::processes_max));
+    probes.process_seen(1000, everybody, 0);
+    const auto live = kernel.settled(2);
+    ASSERT_THAT(live, SizeIs(2));
+    EXPECT_FALSE(live[0].pid);
+}
+
+TEST_F(Probes, WhatIsCalledTooOftenIsLetGoForAMinute) {
+    deploy("work");
+    auto probe = wanted("work");
+    probe.max_rate = 1000;
+    probes.set({probe}, 0);
+    const auto index = kernel.settled(2).front().probe;
+    for (std::uint64_t t = 1; t <= 2; ++t) {
+        kernel.counts[index].calls += 5000;
+        probes.wake(t * second, ignore);
+        EXPECT_THAT(reason(), testing::Not(HasSubstr("detached")));
+    }
+    kernel.counts[index].calls += 5000;
+    probes.wake(3 * second, ignore);
+    EXPECT_EQ(state(), State::Degraded);
+    EXPECT_EQ(reason(), "detached: 5000 calls/s is above max_rate");
+    EXPECT_THAT(kernel.settled(0), IsEmpty());
+    probes.wake(30 * second, ignore);
+    EXPECT_THAT(kernel.settled(0), IsEmpty());
+    probes.wake(64 * second, ignore);
+    EXPECT_THAT(kernel.settled(2), SizeIs(2));
+    EXPECT_EQ(kernel.settings[index].since_ns, 64 * second); // what began before was not seen to end
+    // far beyond: at once
+    probes.wake(65 * second, ignore);
+    kernel.counts[index].calls += 50'000;
+    probes.wake(66 * second, ignore);
+    EXPECT_THAT(reason(), HasSubstr("detached: 50000 calls/s"));
+}
+
+TEST_F(Probes, AReloadTouchesOnlyWhatChanged) {
+    deploy("work");
+    probes.set({wanted("work")}, 0);
+    auto again = wanted("work");
+    again.threshold_ns = 5 * ms;
+    auto second_rule = wanted("work");
+    second_rule.rule = "slower";
+    second_rule.threshold_ns = 50 * ms;
+    second_rule.when = ProbeWhen::Deadline;
+    probes.set({again, second_rule, wanted("main")}, second);
+    const auto live = kernel.settled(4);
+    ASSERT_THAT(live, SizeIs(4));
+    EXPECT_EQ(kernel.attached, 4); // two of "work", once; two of "main"
+    EXPECT_EQ(kernel.settings[live[0].probe].threshold_ns, 5 * ms);
+    EXPECT_THAT(probes.users(live[0].probe), SizeIs(2));
+    probes.set({}, 2 * second);
+    EXPECT_THAT(kernel.settled(0), IsEmpty());
+    EXPECT_EQ(probes.next_wake(), OverdueScanner::never);
+}
+
+TEST_F(Probes, ALibraryIsLookedForAmongTheMappings) {
+    auto probe = wanted("getenv", false);
+    probe.enter.binary = "libc.so.6";
+    probes.set({probe}, 0);
+    EXPECT_EQ(state(), State::Unavailable);
+    EXPECT_THAT(reason(), HasSubstr("has mapped 'libc.so.6' yet"));
+    const auto pid = static_cast<std::uint32_t>(::getpid());
+    probes.process_seen(pid, everybody, 0);
+    EXPECT_NE(state(), State::Unavailable) << reason();
+    const auto live = kernel.settled(2);
+    ASSERT_THAT(live, SizeIs(2));
+    EXPECT_EQ(live[0].pid, pid);
+    probe.enter.binary = "libnothing.so.1";
+    probe.enter.text = "other";
+    probes.set({probe}, 0);
+    probes.process_seen(pid, everybody, 0);
+    EXPECT_EQ(probes.next_wake(), 20 * ms); // it may not have been mapped yet
+    probes.wake(20 * ms, ignore);
+    EXPECT_EQ(probes.next_wake(), 220 * ms);
+}
+
+// ---- calls in flight ------------------------------------------------------------------
+
+class Overdue : public testing::Test {
+protected:
+    ThreadCalls &call(std::uint32_t slot, std::uint64_t start, std::uint32_t probe = 7) {
+        ThreadCalls thread{slot, 100 + slot, 100 + slot, {}};
+        thread.calls.generation = 1;
+        thread.calls.depth = 1;
+        thread.calls.frame[0].start_ns = start;
+        thread.calls.frame[0].probe = probe;
+        thread.calls.frame[0].sp = 0x7ffc00001000;
+        kernel.in_flight.push_back(thread);
+        return kernel.in_flight.back();
+    }
+    std::vector<std::uint64_t> scan(std::uint64_t now) {
+        std::vector<std::uint64_t> fired;
+        scanner.scan(kernel, now, [&](const OverdueCall &overdue) { fired.push_back(overdue.threshold_ns); });
+        return fired;
+    }
+    void thread_file(std::uint32_t tid, const std::string &name, const std::string &text) {
+        const fs::path directory = proc / std::to_string(tid) / "task" / std::to_string(tid);
+        fs::create_directories(directory);
+        std::ofstream(directory / name) << text;
+    }
+    Overdue() {
+        std::string name = (fs::temp_directory_path() / "overdue.XXXXXX").string();
+        proc = ::mkdtemp(name.data());
+        os.proc = proc;
+        scanner = OverdueScanner(os);
+    }
+    ~Overdue() override { fs::remove_all(proc); }
+
+    fs::path proc;
+    capture::OsRoots os;
+    FakeKernel kernel;
+    OverdueScanner scanner{{}};
+};
+
+TEST_F(Overdue, TheNextScanIsWhenSomethingCanBeDue) {
+    EXPECT_EQ(scanner.next_scan(), OverdueScanner::never);
+    scanner.watch({{7, {100 * ms, 0}}});
+    EXPECT_EQ(scanner.next_scan(), 0u);
+    EXPECT_THAT(scan(1000 * ms), IsEmpty());
+    EXPECT_EQ(scanner.next_scan(), 1105 * ms); // nothing in flight: whatever comes begins later
+    call(1, 940 * ms);
+    EXPECT_THAT(scan(1000 * ms), IsEmpty());
+    EXPECT_EQ(scanner.next_scan(), 1045 * ms);
+    EXPECT_THAT(scan(1045 * ms), ElementsAre(100 * ms));
+    EXPECT_EQ(scanner.next_scan(), 1150 * ms);
+    EXPECT_THAT(scan(1150 * ms), IsEmpty()); // once a call
+}
+
+TEST_F(Overdue, EachThresholdFiresOnceForACall) {
+    scanner.watch({{7, {100 * ms, 0}}, {7, {10 * ms, 0}}, {8, {1 * ms, 0}}});
+    call(1, 1000 * ms);
+    EXPECT_THAT(scan(1012 * ms), ElementsAre(10 * ms));
+    EXPECT_THAT(scan(1101 * ms), ElementsAre(100 * ms));
+    EXPECT_THAT(scan(1200 * ms), IsEmpty());
+    kernel.in_flight.front().calls.frame[0].start_ns = 1190 * ms; // another call
+    EXPECT_THAT(scan(1202 * ms), ElementsAre(10 * ms));
+}
+
+TEST_F(Overdue, PairsCountAndWhatBeganBeforeTheProbeDoesNot) {
+    scanner.watch({{7, {10 * ms, 1000 * ms}}});
+    auto &thread = call(1, 900 * ms);
+    thread.calls.pairs_used = 1u << 3;
+    thread.calls.pair[3].probe = 7;
+    thread.calls.pair[3].start_ns = 1001 * ms;
+    EXPECT_THAT(scan(1500 * ms), ElementsAre(10 * ms));
+}
+
+TEST_F(Overdue, AThreadThatCouldNotBeReadIsLookedAtAgainSoon) {
+    scanner.watch({{7, {10 * ms, 0}}});
+    call(1, 1000 * ms);
+    EXPECT_THAT(scan(1020 * ms), SizeIs(1));
+    const auto kept = kernel.in_flight;
+    kernel.in_flight.clear();
+    kernel.busy = true;
+    EXPECT_THAT(scan(1030 * ms), IsEmpty());
+    EXPECT_EQ(scanner.next_scan(), 1031 * ms);
+    kernel.busy = false;
+    kernel.in_flight = kept;
+    EXPECT_THAT(scan(1031 * ms), IsEmpty()); // fired before
+}
+
+TEST_F(Overdue, ACallLeftByLongjmpIsNotOverdue) {
+    scanner.watch({{7, {10 * ms, 0}}});
+    call(1, 1000 * ms);
+    thread_file(101, "syscall", "0 0x0 0x1 0x2 0x3 0x4 0x5 0x7ffc00002000 0x7f0000000000\n");
+    EXPECT_THAT(scan(1020 * ms), IsEmpty());
+    EXPECT_EQ(scanner.left_unseen(), 1u);
+    EXPECT_THAT(scan(1040 * ms), IsEmpty());
+    EXPECT_EQ(scanner.left_unseen(), 1u);
+    call(2, 1000 * ms);
+    thread_file(102, "syscall", "0 0x0 0x1 0x2 0x3 0x4 0x5 0x7ffc00000ff8 0x7f0000000000\n");
+    call(3, 1000 * ms);
+    thread_file(103, "syscall", "running\n");
+    call(4, 1000 * ms); // another stack
+    thread_file(104, "syscall", "-1 0x7fff00000000 0x7f0000000000\n");
+    EXPECT_THAT(scan(1020 * ms), SizeIs(3));
+}
+
+TEST_F(Overdue, WhereTheTimeWentSoFar) {
+    auto &thread = call(1, 1000 * ms);
+    auto &frame = thread.calls.frame[0];
+    frame.exec_ns = 50 * ms;
+    frame.run_delay_ns = 5 * ms;
+    thread_file(101, "schedstat", "60000000 8000000 12\n");
+    const auto split = split_so_far(os, 101, 101, frame, 1100 * ms);
+    ASSERT_TRUE(split);
+    EXPECT_EQ(split->running_ns, 10 * ms);
+    EXPECT_EQ(split->runnable_ns, 3 * ms);
+    EXPECT_EQ(split->blocked_ns, 87 * ms);
+    EXPECT_FALSE(split_so_far(os, 999, 999, frame, 1100 * ms));
+}
+
+} // namespace
+} // namespace incident::daemon

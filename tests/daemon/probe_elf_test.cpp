@@ -1,0 +1,354 @@
+// Names to places in ELF files, on programs that the compiler makes for each test.
+#include "capture/unique_fd.h"
+#include "daemon/elf_image.h"
+#include "daemon/probe_elf.h"
+#include "daemon/symbol_name.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+namespace incident::daemon {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::AnyOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing::SizeIs;
+
+class ProbeElf : public testing::Test {
+protected:
+    ProbeElf() {
+        std::string name = (fs::temp_directory_path() / "probe_elf.XXXXXX").string();
+        root = ::mkdtemp(name.data());
+    }
+    ~ProbeElf() override { fs::remove_all(root); }
+
+    fs::path build(const std::string &source, const std::string &options, const std::string &language = "c") {
+        const fs::path out = root / ("out" + std::to_string(++built));
+        std::ofstream(root / "source") << source;
+        run("cc -x " + language + " " + (root / "source").string() + " -x none -o " + out.string() + " " + options);
+        return out;
+    }
+    void run(const std::string &command) {
+        ASSERT_EQ(std::system(("cd " + root.string() + " && " + command).c_str()), 0);
+    }
+    Result<ProbeSite> find(const fs::path &file, FunctionSpec spec, UprobeAbilities abilities = {}) {
+        const UniqueFd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+        return find_function(fd.get(), spec, abilities, {{(root / "debug").string()}});
+    }
+    std::string refusal(const fs::path &file, FunctionSpec spec) {
+        const auto site = find(file, std::move(spec));
+        return site ? "found at " + std::to_string(site->offset) : site.error().what;
+    }
+    // File offset of a symbol, as binutils see it.
+    std::uint64_t offset_of(const fs::path &file, const std::string &symbol) {
+        run("nm -D --defined-only " + file.string() + " >names 2>/dev/null; nm --defined-only " + file.string() +
+            " >>names 2>/dev/null; readelf -lW " + file.string() + " >segments");
+        std::ifstream names(root / "names"), segments(root / "segments");
+        std::uint64_t address = 0;
+        for (std::string value, type, name; names >> value >> type >> name;)
+            if (name == symbol)
+                address = std::stoull(value, nullptr, 16);
+        for (std::string line; std::getline(segments, line);) {
+            unsigned long offset = 0, start = 0, physical = 0, size = 0;
+            if (std::sscanf(line.c_str(), " LOAD %lx %lx %lx %lx", &offset, &start, &physical, &size) == 4 &&
+                address >= start && address < start + size)
+                return address - start + offset;
+        }
+        return 0;
+    }
+
+    fs::path root;
+    int built = 0;
+};
+
+constexpr const char *two_functions = "int work(int a) { static volatile int n; while (a) n += a--; return n; }\n"
+                                      "int variable = 3;\n"
+                                      "int main(void) { return work(variable); }\n";
+
+TEST_F(ProbeElf, AFunctionOfAPieAndOfANonPie) {
+    for (const char *options : {"-O1 -pie -fPIE -fcf-protection=none", "-O1 -no-pie -fno-pie -fcf-protection=none"}) {
+        const auto file = build(two_functions, options);
+        const auto site = find(file, {"work"});
+        ASSERT_TRUE(site) << site.error().what;
+        EXPECT_EQ(site->offset, offset_of(file, "work")) << options;
+        EXPECT_NE(site->offset, 0u);
+        EXPECT_EQ(site->function, "work");
+        EXPECT_THAT(site->returns, IsEmpty());
+    }
+}
+
+TEST_F(ProbeElf, WhatIsNotAFunctionIsRefusedWithTheReason) {
+    const auto file = build(two_functions, "-O1");
+    EXPECT_THAT(refusal(file, {"variable"}), HasSubstr("is a variable"));
+    EXPECT_THAT(refusal(file, {"__libc_start_main"}), HasSubstr("through the PLT"));
+    EXPECT_THAT(refusal(file, {"wrok"}), AllOf(HasSubstr("did you mean 'work'?"), HasSubstr("inlined")));
+    EXPECT_THAT(refusal(file, {"nothing_like_it"}),
+                HasSubstr("no such function; a function that the compiler inlined"));
+    EXPECT_THAT(refusal(root / "source", {"work"}), HasSubstr("not an ELF file"));
+    std::ofstream(root / "script") << "#!/bin/sh\n";
+    EXPECT_THAT(refusal(root / "script", {"work"}), HasSubstr("is a script"));
+    EXPECT_THAT(refusal(root, {"work"}), HasSubstr("not a regular file"));
+}
+
+TEST_F(ProbeElf, AnIfuncIsRefused) {
+    const auto file = build("static int one(void) { return 1; }\n"
+                            "static void *choose(void) { return one; }\n"
+                            "int chosen(void) __attribute__((ifunc(\"choose\")));\n"
+                            "int main(void) { return chosen(); }\n",
+                            "-O0");
+    EXPECT_THAT(refusal(file, {"chosen"}), HasSubstr("IFUNC"));
+}
+
+constexpr const char *cpp =
+    "namespace ns {\n"
+    "__attribute__((noinline)) int f(int a) { asm volatile(\"\"); return a; }\n"
+    "__attribute__((noinline)) int f(const char *a) { asm volatile(\"\"); return *a; }\n"
+    "template <class T> __attribute__((noinline)) T g(T a) { asm volatile(\"\"); return a; }\n"
+    "struct Klass { __attribute__((noinline)) int method(unsigned long) const;\n"
+    "  __attribute__((noinline)) bool operator()(int); };\n"
+    "int Klass::method(unsigned long a) const { asm volatile(\"\"); return (int)a; }\n"
+    "bool Klass::operator()(int a) { asm volatile(\"\"); return a; }\n"
+    "}\n"
+    "int main(int c, char **v) { ns::Klass k; return ns::f(c) + ns::f(v[0]) + (int)ns::g(2.0) +\n"
+    "  k.method(3) + k(4); }\n";
+
+TEST_F(ProbeElf, DemangledNamesAndOverloads) {
+    const auto file = build(cpp, "-O1 -fcf-protection=none", "c++");
+    EXPECT_THAT(refusal(file, {"ns::f"}), AllOf(HasSubstr("2 functions have this name"), HasSubstr("ns::f(int)"),
+                                                HasSubstr("ns::f(char const*)")));
+    for (const char *name : {"ns::f(int)", "ns::f( int )", "_ZN2ns1fEi"}) {
+        const auto site = find(file, {name});
+        ASSERT_TRUE(site) << name << ": " << site.error().what;
+        EXPECT_EQ(site->offset, offset_of(file, "_ZN2ns1fEi"));
+        EXPECT_EQ(site->function, "ns::f(int)");
+    }
+    for (const char *name : {"ns::g", "ns::g<double>", "ns::g<double>(double)", "double ns::g<double>(double)"})
+        EXPECT_TRUE(find(file, {name})) << name << ": " << refusal(file, {name});
+    for (const char *name : {"ns::Klass::method", "ns::Klass::method(unsigned long) const", "ns::Klass::operator()",
+                             "ns::Klass::operator()(int)"})
+        EXPECT_TRUE(find(file, {name})) << name << ": " << refusal(file, {name});
+    EXPECT_THAT(refusal(file, {"f"}), Not(HasSubstr("found")));
+    EXPECT_THAT(refusal(file, {"ns::Klass::metod"}), HasSubstr("no such function"));
+}
+
+TEST_F(ProbeElf, VersionedSymbolsOfALibrary) {
+    std::ofstream(root / "map") << "V1 { global: f; };\nV2 { global: f; } V1;\n";
+    const auto file = build("int f_old(int a) { asm volatile(\"\"); return a; }\n"
+                            "int f_new(int a) { asm volatile(\"nop\"); return a + 1; }\n"
+                            "__asm__(\".symver f_old, f@V1\");\n__asm__(\".symver f_new, f@@V2\");\n",
+                            "-O1 -shared -fPIC -fcf-protection=none -Wl,--version-script=map");
+    const auto old_one = offset_of(file, "f_old"), new_one = offset_of(file, "f_new");
+    for (const bool stripped : {false, true}) {
+        if (stripped)
+            run("strip " + file.string());
+        EXPECT_EQ(find(file, {"f"})->offset, new_one);
+        EXPECT_EQ(find(file, {"f@V1"})->offset, old_one);
+        EXPECT_EQ(find(file, {"f@V2"})->offset, new_one);
+        EXPECT_EQ(find(file, {"f@@V2"})->offset, new_one);
+        EXPECT_THAT(refusal(file, {"f@@V1"}), HasSubstr("no such function"));
+        EXPECT_THAT(refusal(file, {"f@V3"}), HasSubstr("no such function"));
+    }
+}
+
+TEST_F(ProbeElf, AStrippedFileAndItsDebugFile) {
+    const auto file = build(two_functions, "-O1 -g -Wl,--build-id=0x0123456789abcdef");
+    const auto expected = find(file, {"work"})->offset;
+    run("objcopy --only-keep-debug " + file.string() + " keep; strip " + file.string());
+    EXPECT_THAT(refusal(file, {"work"}), AllOf(HasSubstr("stripped"), HasSubstr("debug file is not installed")));
+    run("mkdir -p debug/.build-id/01; cp keep debug/.build-id/01/23456789abcdef.debug");
+    const auto site = find(file, {"work"});
+    ASSERT_TRUE(site) << site.error().what;
+    EXPECT_EQ(site->offset, expected);
+    EXPECT_THAT(refusal(file, {"wrok"}), HasSubstr("did you mean 'work'"));
+    // another program's debug file does not count
+    const auto other = build(two_functions, "-O1 -g -Wl,--build-id=0xfedcba9876543210");
+    run("cp " + other.string() + " debug/.build-id/01/23456789abcdef.debug");
+    EXPECT_THAT(refusal(file, {"work"}), HasSubstr("stripped"));
+}
+
+TEST_F(ProbeElf, TheCheapestPlaceOfAnEntry) {
+    const auto entry = [&](const char *code, UprobeAbilities abilities = {}) {
+        const auto file = build(std::string("__asm__(\".globl f\\n.type f,@function\\nf:") + code +
+                                    "\\nret\\n.size f,.-f\");\nint main(void) { return 0; }\n",
+                                "-O1 -fcf-protection=none");
+        const auto site = find(file, {"f", 0, true}, abilities);
+        EXPECT_TRUE(site) << site.error().what;
+        return std::pair(site->offset - offset_of(file, "f"), site->warning.empty());
+    };
+    EXPECT_EQ(entry("push %rbx; pop %rbx"), std::pair(0ul, true));
+    EXPECT_EQ(entry("push %r12; pop %r12"), std::pair(0ul, true));
+    EXPECT_EQ(entry("endbr64; push %rbx; pop %rbx"), std::pair(4ul, true));
+    EXPECT_EQ(entry("endbr64; nop"), std::pair(4ul, true));
+    EXPECT_EQ(entry("endbr64; sub $8,%rsp; add $8,%rsp"), std::pair(0ul, false));
+    EXPECT_EQ(entry("sub $8,%rsp; add $8,%rsp"), std::pair(0ul, false));
+    EXPECT_EQ(entry("mov %rdi,%rax; push %rbx; pop %rbx"), std::pair(0ul, false));
+    EXPECT_EQ(entry(".byte 0x0f,0x1f,0x44,0,0"), std::pair(0ul, false));
+    EXPECT_EQ(entry(".byte 0x0f,0x1f,0x44,0,0", UprobeAbilities::of("6.18.0-x")), std::pair(0ul, true));
+    EXPECT_TRUE(UprobeAbilities::of("7.0").long_nops);
+    EXPECT_FALSE(UprobeAbilities::of("6.1.0-56-amd64").long_nops);
+}
+
+TEST_F(ProbeElf, AnOffsetLiesInTheFunctionAndAtAnInstruction) {
+    const auto file = build("__asm__(\".globl f\\n.type f,@function\\nf: push %rbx; mov $0x11223344,%eax; pop %rbx\\n"
+                            "ret\\n.size f,.-f\");\nint main(void) { return 0; }\n",
+                            "-O1");
+    const auto entry = find(file, {"f"})->offset;
+    EXPECT_EQ(find(file, {"f", 1})->offset, entry + 1);
+    EXPECT_EQ(find(file, {"f", 6})->offset, entry + 6);
+    EXPECT_THAT(refusal(file, {"f", 3}), HasSubstr("+0x3 lies within an instruction; one begins at +0x6"));
+    EXPECT_THAT(refusal(file, {"f", 8}), HasSubstr("beyond the function, which has 0x8 bytes"));
+    EXPECT_THAT(refusal(file, {"f", ~0ull}), HasSubstr("beyond the function"));
+}
+
+TEST_F(ProbeElf, TheReturnOfAProgramThatThrowsIsProbedAtItsRets) {
+    const auto file =
+        build("__attribute__((noinline, noclone)) int f(int a) { if (a == 3) throw a; asm volatile(\"\"); return a; }\n"
+              "int main(int c, char **) { try { return f(c); } catch (int) { return 1; } }\n",
+              "-O1 -lstdc++", "c++");
+    const auto site = find(file, {"f(int)", 0, true});
+    ASSERT_TRUE(site) << site.error().what;
+    ASSERT_THAT(site->returns, Not(IsEmpty()));
+    std::ifstream in(file, std::ios::binary);
+    for (const auto offset : site->returns) {
+        in.seekg(static_cast<std::streamoff>(offset));
+        EXPECT_EQ(in.get(), 0xc3);
+    }
+    EXPECT_THAT(site->warning, HasSubstr("can throw exceptions"));
+    EXPECT_THAT(find(file, {"f(int)"})->returns, IsEmpty()); // its return is not wanted
+}
+
+TEST_F(ProbeElf, TheReturnOfAProgramWithCoroutinesIsProbedAtItsRets) {
+    const auto file = build(
+        std::string(two_functions) + "#include <ucontext.h>\nvoid go(ucontext_t *a) { swapcontext(a, a); }\n", "-O1");
+    const auto site = find(file, {"work", 0, true});
+    ASSERT_TRUE(site) << site.error().what;
+    EXPECT_THAT(site->returns, Not(IsEmpty()));
+    EXPECT_THAT(site->warning, HasSubstr("switches stacks"));
+}
+
+TEST_F(ProbeElf, TheReturnOfAGoFunctionIsRefused) {
+    const auto file =
+        build(std::string(two_functions) + "__attribute__((section(\".note.go.buildid\"))) const char id[] = \"go\";\n",
+              "-O1");
+    EXPECT_THAT(refusal(file, {"work", 0, true}), HasSubstr("Go program"));
+    EXPECT_TRUE(find(file, {"work", 0, false}));
+}
+
+// What <sys/sdt.h> leaves, by hand: not every machine has it.
+constexpr const char *usdt = R"(
+#define PROBE(name, args) __asm__ volatile( \
+    "990: nop\n.pushsection .note.stapsdt,\"\",\"note\"\n.balign 4\n.4byte 992f-991f, 994f-993f, 3\n" \
+    "991: .asciz \"stapsdt\"\n992: .balign 4\n993: .8byte 990b\n.8byte _.stapsdt.base\n.8byte counter\n" \
+    ".asciz \"prov\"\n.asciz \"" name "\"\n.asciz \"" args "\"\n994: .balign 4\n.popsection\n")
+__asm__(".pushsection .stapsdt.base,\"aG\",\"progbits\",.stapsdt.base,comdat\n.weak _.stapsdt.base\n"
+        "_.stapsdt.base: .space 1\n.size _.stapsdt.base,1\n.popsection\n");
+__attribute__((section(".probes"))) unsigned short counter = 0;
+int main(void) { PROBE("start", "-4@%edi 8@$5"); PROBE("done", ""); PROBE("done", ""); return counter; }
+)";
+
+TEST_F(ProbeElf, StaticProbesWithTheirSemaphore) {
+    for (const char *options : {"-O1 -pie -fPIE", "-O1 -no-pie -fno-pie"}) {
+        const auto file = build(usdt, options);
+        const UniqueFd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+        const auto start = find_usdt(fd.get(), "prov", "start", {});
+        ASSERT_TRUE(start) << start.error().what;
+        ASSERT_THAT(*start, SizeIs(1));
+        EXPECT_EQ(start->front().semaphore, offset_of(file, "counter"));
+        EXPECT_EQ(start->front().arguments, "-4@%edi 8@$5");
+        EXPECT_EQ(start->front().price, ProbePrice::Emulated);
+        std::ifstream in(file, std::ios::binary);
+        in.seekg(static_cast<std::streamoff>(start->front().offset));
+        EXPECT_EQ(in.get(), 0x90);
+        EXPECT_THAT(*find_usdt(fd.get(), "prov", "done", {}), SizeIs(2));
+        EXPECT_THAT(find_usdt(fd.get(), "prov", "nope", {}).error().what,
+                    HasSubstr("there are: prov:done, prov:start"));
+    }
+    const auto plain = build(two_functions, "-O1");
+    const UniqueFd fd(::open(plain.c_str(), O_RDONLY | O_CLOEXEC));
+    EXPECT_THAT(find_usdt(fd.get(), "a", "b", {}).error().what, HasSubstr("the file has none"));
+}
+
+TEST_F(ProbeElf, StaticProbesOfTheRealHeader) {
+    if (!fs::exists("/usr/include/x86_64-linux-gnu/sys/sdt.h") && !fs::exists("/usr/include/sys/sdt.h"))
+        GTEST_SKIP() << "<sys/sdt.h> is not installed";
+    const auto file = build("#define SDT_USE_VARIADIC\n#include <sys/sdt.h>\n"
+                            "int main(int c, char **v) { DTRACE_PROBE2(app, begin, c, v); return 0; }\n",
+                            "-O1");
+    const UniqueFd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+    const auto sites = find_usdt(fd.get(), "app", "begin", {});
+    ASSERT_TRUE(sites) << sites.error().what;
+    EXPECT_EQ(sites->front().semaphore, 0u);
+    EXPECT_THAT(sites->front().arguments, HasSubstr("@%"));
+}
+
+// Whatever is in the file: an answer or an Error, in bounded time.
+TEST_F(ProbeElf, SurvivesCorruptedFiles) {
+    std::ofstream(root / "map") << "V1 { global: main; };\n";
+    const auto file = build(usdt, "-O1 -g0 -Wl,--version-script=map -rdynamic");
+    std::string bytes;
+    {
+        std::ifstream in(file, std::ios::binary);
+        bytes.assign(std::istreambuf_iterator<char>(in), {});
+    }
+    std::mt19937 random(4711);
+    const fs::path bad = root / "bad";
+    const std::uint64_t sections = *reinterpret_cast<const std::uint64_t *>(bytes.data() + 40);
+    for (int round = 0; round < 600; ++round) {
+        std::string copy = bytes;
+        const int kind = round % 4;
+        for (int change = 0; change < 1 + round % 8; ++change) {
+            // headers, program headers, section headers, anything
+            const std::size_t from = kind == 2 ? sections : 0;
+            const std::size_t length = kind == 0 ? 64 : kind == 1 ? 1024 : copy.size() - from;
+            const std::size_t at = from + random() % length;
+            copy[at] = random() % 2 ? static_cast<char>(random()) : static_cast<char>(random() % 2 ? 0xff : 0);
+        }
+        if (round % 10 == 9)
+            copy.resize(random() % copy.size());
+        std::ofstream(bad, std::ios::binary) << copy;
+        const UniqueFd fd(::open(bad.c_str(), O_RDONLY | O_CLOEXEC));
+        (void)find_function(fd.get(), {"main", round % 3 ? 0u : 5u, true}, {}, {});
+        (void)find_function(fd.get(), {"no_such"}, {}, {});
+        (void)find_usdt(fd.get(), "prov", "done", {});
+        (void)find_usdt(fd.get(), "prov", "other", {});
+    }
+}
+
+TEST(InstructionLength, OfWhatCompilersEmit) {
+    const std::pair<std::vector<std::uint8_t>, std::size_t> cases[] = {
+        {{0x55}, 1},                                         // push rbp
+        {{0xf3, 0x0f, 0x1e, 0xfa}, 4},                       // endbr64
+        {{0x48, 0x89, 0xe5}, 3},                             // mov rsp,rbp
+        {{0x48, 0x81, 0xec, 0, 1, 0, 0}, 7},                 // sub $0x100,rsp
+        {{0x64, 0x48, 0x8b, 0x04, 0x25, 0x28, 0, 0, 0}, 9},  // mov fs:0x28,rax
+        {{0x48, 0xb8, 1, 2, 3, 4, 5, 6, 7, 8}, 10},          // movabs
+        {{0x66, 0x81, 0x3f, 1, 2}, 5},                       // cmpw
+        {{0xf7, 0x05, 0, 0, 0, 0, 1, 2, 3, 4}, 10},          // testl $,rip
+        {{0xf7, 0xd8}, 2},                                   // neg
+        {{0x0f, 0x84, 0, 0, 0, 0}, 6},                       // je
+        {{0xc5, 0xf8, 0x77}, 3},                             // vzeroupper
+        {{0xc4, 0xe3, 0x7d, 0x19, 0xc1, 0x01}, 6},           // vextractf128
+        {{0x62, 0xf1, 0xfe, 0x48, 0x6f, 0x06}, 6},           // vmovdqu64
+        {{0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0}, 10}, // nopw cs:
+        {{0x06}, 0},                                         // not in 64-bit mode
+        {{0xe8, 0, 0}, 0},                                   // cut
+        {{0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x90}, 0},
+    };
+    for (const auto &[bytes, length] : cases)
+        EXPECT_EQ(instruction_length(bytes), length) << std::hex << int(bytes[0]);
+    EXPECT_EQ(instruction_length({}), 0u);
+}
+
+} // namespace
+} // namespace incident::daemon

@@ -1,0 +1,35 @@
+"""Rules about how processes end."""
+
+from lib.programs import victim
+from lib.victims import run
+
+
+def rule(more, name="end", match='match = { comm = ["trouble", "die", "false", "true"] }'):
+    return f'[[rule]]\nname = "{name}"\non = "exit"\n{more}\n{match}\nlimit = {{ cooldown = "1h", by = "process" }}\n'
+
+
+def test_a_status(daemon):
+    watcher = daemon(rules=rule("status = 42"))
+    assert run(victim("trouble"), "exit", "41").status == 41
+    ended = run(victim("trouble"), "exit", "42")
+    incident = watcher.incident(ended.pid)
+    assert incident.record["exit"]["status"] == 42
+    assert len(watcher.incidents()) == 1
+    thread = incident.thread(ended.pid)
+    assert thread["stack"]["bytes"] >= 4096, "the stack that called exit()"
+
+
+def test_any_failure_by_default(daemon):
+    watcher = daemon(rules=rule(""))
+    assert run("true").status == 0
+    ended = run("false")
+    assert watcher.incident(ended.pid).record["exit"]["status"] == 1
+    assert len(watcher.incidents()) == 1
+
+
+def test_a_death_by_signal(daemon):
+    watcher = daemon(rules=rule('signals = ["SIGSEGV"]\nstatus = 3'))
+    ended = run(victim("die"), "null-read")
+    incident = watcher.incident(ended.pid)
+    assert incident.record["rule"] == "end"
+    assert incident.signal["name"] == "SIGSEGV"

@@ -1,0 +1,54 @@
+// Events as the daemon would make them, and what an engine says to them.
+#pragma once
+
+#include "rules/engine.h"
+#include "tests/rules/fakes.h"
+
+#include <csignal>
+
+namespace incident::rules {
+
+constexpr std::uint64_t ms = 1'000'000, second = 1000 * ms, minute = 60 * second, hour = 60 * minute;
+constexpr std::uint64_t KiB = 1024, MiB = 1024 * KiB;
+
+inline ProcessFacts process(std::uint32_t pid, const std::string &cgroup = "/system.slice/app.service") {
+    return {.pid = pid,
+            .start_boot_ns = pid * 1000ull,
+            .uid = 1000,
+            .comm = "app",
+            .exe = "/opt/app",
+            .cgroup = cgroup,
+            .unit = "app.service"};
+}
+
+inline Event event(std::uint64_t t_ns, EventKind what, const ProcessFacts &of = process(42)) {
+    return {t_ns, of, std::move(what)};
+}
+
+// "F" fired, "s" suppressed, "c" counted, "." no match, "-" no rule of its kind; of the only rule.
+inline char verdict(Engine &engine, const Event &event) {
+    const auto decisions = engine.decide(event);
+    if (decisions.empty())
+        return '-';
+    switch (decisions[0].verdict) {
+    case Verdict::Fire:
+        return 'F';
+    case Verdict::Suppressed:
+        return 's';
+    case Verdict::Counted:
+        return 'c';
+    case Verdict::NoMatch:
+        break;
+    }
+    return '.';
+}
+
+inline std::string rule_on(const std::string &kind, const std::string &lines, const std::string &name = "r") {
+    return "[[rule]]\nname = \"" + name + "\"\non = \"" + kind + "\"\n" + lines + "\n";
+}
+
+inline Engine engine_of(const std::string &text) {
+    return Engine(good_rules(text));
+}
+
+} // namespace incident::rules
