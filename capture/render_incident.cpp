@@ -54,12 +54,12 @@ public:
         json["matches"] = matches();
         json["thread"] = {{"tid", event_.h.tid}, {"comm", valid_utf8(fixed_text(event_.comm))}};
         json["core"] = core_json(context_.core);
+        json["alike"] = {{"seen", input_.alike}, {"only_counted", input_.alike_counted}, {"light", input_.light}};
         json["mini_core"] = false; // made by the reader, out of memory.bin
         json["dump"] = dump();
         json["quality"] = quality_json(context_, redactor_);
         json["signature"] = valid_utf8(redactor_.text(incident_signature(input_)));
         json["suppressed_before"] = input_.rule.suppressed_before;
-        json["alike"] = {{"seen", input_.alike}, {"only_counted", input_.alike_counted}, {"light", input_.light}};
         json["memory"] = memory();
         if (of_memory()) // the kind's object and the process's account are one
             json["memory"].update(trigger_json(context_, redactor_));

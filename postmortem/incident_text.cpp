@@ -10,6 +10,9 @@ namespace incident::postmortem {
 
 namespace {
 
+constexpr std::uint64_t a_day_ns = 86'400'000'000'000; // more is a time, not a span
+constexpr std::size_t longest_value = 120;
+
 constexpr std::size_t threads_shown = 12;
 constexpr std::size_t frames_shown = 8;
 constexpr std::size_t losses_shown = 16;
@@ -84,7 +87,12 @@ private:
         } else if (const JsonView detail = trigger_detail(top_); detail.is_object()) {
             std::string text;
             detail.members([&](const std::string &key, JsonView value) {
-                text += (text.empty() ? "" : ", ") + printable(key) + " " + shown(value);
+                if (!value.present() || value.is_object() || value.is_array())
+                    return; // stacks, histories: in incident.json
+                const bool span = key.ends_with("_ns") && value.natural() && *value.natural() < a_day_ns;
+                text += (text.empty() ? "" : ", ") +
+                        (span ? printable(key.substr(0, key.size() - 3)) + " " + span_text(value.count())
+                              : printable(key) + " " + clipped(shown(value), longest_value));
             });
             field(printable(top_["kind"].text()), text);
         }

@@ -17,9 +17,9 @@ namespace incident::postmortem {
 
 namespace {
 
-constexpr std::array<std::string_view, 9> wanted{
-    "rule", "kind", "time", "process.pid", "process.comm", "process.exe", "process.unit", "signal.name", "core.join"};
-enum Wanted { rule, kind, time, pid, comm, exe, unit, signal, core };
+constexpr std::array<std::string_view, 11> wanted{
+    "rule", "kind", "time", "process.pid", "process.comm", "process.exe", "process.unit", "signal.name", "core.join", "alike.seen", "alike.light"};
+enum Wanted { rule, kind, time, pid, comm, exe, unit, signal, core, alike, light };
 
 struct Row {
     std::string id;
@@ -135,7 +135,8 @@ private:
                                         {"pid", number},
                                         {"exe", row.value(exe)},
                                         {"unit", row.value(unit)},
-                                        {"core", row.value(core)}};
+                                        {"core", row.value(core)},
+                                        {"light", row.value(light) == "true"}};
             if (!row.corrupt.empty())
                 line["corrupt"] = row.corrupt;
             session.print(line);
@@ -158,7 +159,11 @@ private:
         for (const Row &row : rows) {
             const auto what = row.value(signal).empty() ? row.value(kind) : row.value(signal);
             const auto where = row.value(unit).empty() ? row.value(exe) : row.value(unit);
-            Line line{{row.time_ns ? local_time(*row.time_ns) : "?", cell(row.value(rule), 24), cell(what, 12),
+            // "SIGSEGV x12": the twelfth of its signature lately; "light": kept without its files
+            const bool many = !row.value(alike).empty() && row.value(alike) != "0" && row.value(alike) != "1";
+            const std::string like = (many ? fmt::format(" x{}", row.value(alike)) : "") +
+                                     (row.value(light) == "true" ? " light" : "");
+            Line line{{row.time_ns ? local_time(*row.time_ns) : "?", cell(row.value(rule), 24), cell(what, 12) + printable(like),
                        cell(row.value(comm), 20), cell(row.value(pid), 10), cell(row.value(core), 8),
                        where.empty() ? "-" : printable(where)},
                       !row.corrupt.empty()};

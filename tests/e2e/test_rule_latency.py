@@ -82,6 +82,19 @@ def test_a_slow_query_while_it_runs(daemon, server):
     assert len(watcher.incidents()) == 1, "one incident a call"
 
 
+def test_from_one_static_probe_to_another(daemon, server):
+    """Debian's server is built with its static probes."""
+    usdt = f"usdt:{SERVER}:postgresql:query__"
+    watcher = daemon(rules=rule(f'enter = "{usdt}start"\nleave = "{usdt}done"', "200ms"))
+    assert state(watcher)[0] == "active", state(watcher)
+    assert server.query("select 1") == "1"
+    assert server.query("select 2 from pg_sleep(0.5)") == "2"
+    latency = until(watcher.incidents, "an incident", watcher.tail)[0].record["latency"]
+    assert latency["elapsed_ns"] >= 500_000_000
+    assert latency["probe"].endswith("query__start") and latency["leave"].endswith("query__done")
+    assert len(watcher.incidents()) == 1
+
+
 def test_a_slow_query_dumps_core(daemon, server, coredump_host):
     watcher = daemon(
         rules=rule(f'probe = "uprobe:{SERVER}:{probe()}"', "300ms", 'when = "deadline"\ndump = "SIGABRT"') + CRASH_RULE,

@@ -6,7 +6,7 @@
 # Needed to find and mount the root: they go into the initramfs.
 BOOT_MODULES="virtio_pci virtio_blk ext4 crc32c_generic 9p 9pnet_virtio"
 # Useful in cases.  The rest of the package's 300 MB is left out.
-KEEP_MODULES="loop dm-mod dm-delay dm-flakey virtio_console virtio_rng overlay fuse configfs
+KEEP_MODULES="loop dm-mod dm-delay dm-flakey scsi_debug sd_mod virtio_console virtio_rng overlay fuse configfs
     autofs4 binfmt_misc null_blk scsi_debug brd tcp_diag inet_diag unix_diag veth dummy"
 
 # kernel_pin KERNEL UPDATE: the archive's newest of that kind moves, so the choice

@@ -1,0 +1,137 @@
+// Whom incidentd would never signal, and what else keeps it from it.
+#include "daemon/dumper.h"
+
+#include "capture/proc_stat.h"
+#include "daemon/clocks.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <fstream>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace incident::daemon {
+namespace {
+
+using testing::HasSubstr;
+
+class Child {
+public:
+    Child() : pid_(::fork()) {
+        if (pid_ == 0) {
+            ::pause();
+            ::_exit(0);
+        }
+    }
+    ~Child() {
+        ::kill(pid_, SIGKILL);
+        ::waitpid(pid_, nullptr, 0);
+    }
+    std::uint32_t pid() const { return static_cast<std::uint32_t>(pid_); }
+    bool lives() const { return ::waitpid(pid_, nullptr, WNOHANG) == 0; }
+
+private:
+    pid_t pid_;
+};
+
+// Its start time in ns: any within the clock tick that /proc tells.
+std::uint64_t start_ns_of(std::uint32_t pid) {
+    std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+    const std::string text((std::istreambuf_iterator<char>(file)), {});
+    const auto stat = capture::parse_proc_stat(text);
+    const auto tick = 1'000'000'000ull / static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
+    return stat ? stat->start_ticks * tick : 0;
+}
+
+rules::ProcessFacts facts(std::uint32_t pid) {
+    rules::ProcessFacts process;
+    process.pid = pid;
+    process.start_boot_ns = start_ns_of(pid);
+    process.comm = "app";
+    process.exe = "/usr/bin/app";
+    process.cgroup = "/system.slice/app.service";
+    process.unit = "app.service";
+    return process;
+}
+
+rules::Config::Safety allowed() {
+    rules::Config::Safety safety;
+    safety.allow_dump = true;
+    return safety;
+}
+
+TEST(Dumper, NothingIsSignalledUnlessAllowed) {
+    const Child child;
+    Dumper dumper({}, {});
+    const auto record = dumper.dump({SIGABRT, false}, facts(child.pid()), 1, 1);
+    EXPECT_TRUE(record.asked);
+    EXPECT_FALSE(record.sent);
+    EXPECT_THAT(record.refused, HasSubstr("allow_dump"));
+    EXPECT_TRUE(child.lives());
+}
+
+TEST(Dumper, NeverPidOneItselfNobodyOrAKernelThread) {
+    const Dumper dumper({}, allowed());
+    rules::ProcessFacts process;
+    EXPECT_THAT(dumper.forbidden(process), HasSubstr("no process"));
+    process.pid = 1;
+    EXPECT_THAT(dumper.forbidden(process), HasSubstr("pid 1"));
+    process.pid = static_cast<std::uint32_t>(::getpid());
+    EXPECT_THAT(dumper.forbidden(process), HasSubstr("itself"));
+    process.pid = 2; // kthreadd, where there is one to be seen
+    if (std::ifstream("/proc/2/status"))
+        EXPECT_THAT(dumper.forbidden(process), HasSubstr("kernel threads"));
+}
+
+TEST(Dumper, NeverWhatIsNamedByCommExeOrUnit) {
+    const Child child;
+    for (const char *pattern : {"app", "/usr/bin/*", "app.service", "system.slice"}) {
+        auto safety = allowed();
+        safety.never = {pattern};
+        EXPECT_THAT(Dumper({}, safety).forbidden(facts(child.pid())), HasSubstr("never")) << pattern;
+    }
+    auto safety = allowed();
+    safety.never = {"other"};
+    EXPECT_EQ(Dumper({}, safety).forbidden(facts(child.pid())), "");
+}
+
+TEST(Dumper, AReusedPidIsNotTheProcess) {
+    const Child child;
+    auto process = facts(child.pid());
+    process.start_boot_ns += 60'000'000'000;
+    Dumper dumper({}, allowed());
+    const auto record = dumper.dump({SIGABRT, false}, process, 1, 1);
+    EXPECT_FALSE(record.sent);
+    EXPECT_THAT(record.refused, HasSubstr("another's"));
+    EXPECT_TRUE(child.lives());
+}
+
+TEST(Dumper, AProcessThatIsGone) {
+    rules::ProcessFacts process;
+    {
+        const Child child;
+        process = facts(child.pid());
+    }
+    const auto record = Dumper({}, allowed()).dump({SIGABRT, false}, process, 1, 1);
+    EXPECT_FALSE(record.sent);
+    EXPECT_THAT(record.refused, HasSubstr("gone"));
+}
+
+TEST(Dumper, CountsByTheHour) {
+    auto safety = allowed();
+    safety.dumps_per_hour = 2;
+    Dumper dumper({}, safety);
+    constexpr std::uint64_t hour = 3600ull * 1'000'000'000;
+    EXPECT_EQ(dumper.left(10), 2u);
+    EXPECT_TRUE(dumper.sent_by_kernel(SIGABRT, 10).by_kernel);
+    dumper.sent_by_kernel(SIGABRT, 20);
+    EXPECT_EQ(dumper.left(30), 0u);
+    EXPECT_EQ(dumper.left(10 + hour), 1u);
+    EXPECT_EQ(dumper.left(20 + hour), 2u);
+    EXPECT_EQ(Dumper({}, {}).left(1), 0u) << "none where it is not allowed";
+}
+
+} // namespace
+} // namespace incident::daemon
