@@ -21,7 +21,8 @@ struct request_start {
     char disk[DISK_NAME_LEN];
 };
 
-/* By bio, until it is issued; merged ones are never looked up, and make room when old. */
+/* By bio; kept beyond the issue, for a request that fails may be issued again.  The least
+ * recently used make room, and a bio that is used again is queued again. */
 struct {
     __uint(type, BPF_MAP_TYPE_LRU_HASH);
     __uint(max_entries, 8192);
@@ -74,7 +75,6 @@ int BPF_PROG(request_issued, struct request *request)
     if (submitter) {
         start->t = submitter->t;
         start->queued_ns = submitter->queued_ns;
-        bpf_map_delete_elem(&submitters, &bio);
     } else {
         __builtin_memset(&start->t, 0, sizeof(start->t));
         start->t.rules = block_io_rules;
@@ -120,6 +120,10 @@ int BPF_PROG(request_done, struct request *request, __u8 status, unsigned int by
     __u64 key = (__u64)request;
     struct request_start *start = bpf_map_lookup_elem(&requests, &key);
     if (!start)
+        return 0;
+    /* in parts: the rest follows, or fails (block/blk-mq.c, blk_update_request: __data_len is what
+     * was left before this part) */
+    if (!status && bytes < BPF_CORE_READ(request, __data_len))
         return 0;
     __u64 now = bpf_ktime_get_ns();
     struct request_test test = {

@@ -25,8 +25,6 @@ constexpr std::uint64_t millisecond = 1'000'000;
 constexpr std::uint64_t first_tend_ns = millisecond / 2, last_tend_ns = 16 * millisecond;
 constexpr std::uint64_t core_look_ns = 100 * millisecond;
 constexpr std::uint64_t first_cost_ns = 1000 * millisecond; // when costs are measured first
-// Captures of living threads in their own context, a second: some 10 µs each, and room in the ring buffer.
-constexpr std::uint32_t captures_per_second = 20;
 
 std::string boot_id() {
     sd_id128_t id;
@@ -243,6 +241,7 @@ Status Daemon::wire() {
 }
 
 Status Daemon::run() {
+    warn_of_states();
     const auto use = recorder_->use();
     spdlog::info(
         "recording: {} rules, up to {} threads with {} syscalls each, {} MiB of kernel memory; incidents in {}",
@@ -260,200 +259,6 @@ void Daemon::on_events() {
     if (assembler_->tend(clock_ns(CLOCK_MONOTONIC))) {
         tend_timer_.arm_in(tend_delay_ns_);
         tend_delay_ns_ = std::min(tend_delay_ns_ * 2, last_tend_ns);
-    }
-}
-
-// Hands the rules to everything that works for them.
-void Daemon::apply_rules() {
-    plan_ = plan_triggers(engine_->rules(), config_.safety.allow_dump);
-    recorder_->apply(*engine_, plan_);
-    recorder_->allow_captures(captures_per_second);
-    memory_.set_rules(engine_->rules());
-    latency_->set_rules(engine_->rules(), plan_, clock_ns(CLOCK_MONOTONIC));
-    rules::Nanoseconds window{std::chrono::seconds(1)};
-    std::vector<std::uint64_t> sync_thresholds;
-    for (const auto &rule : engine_->rules())
-        for (const auto &condition : rule.conditions)
-            if (const auto *txg = std::get_if<rules::TxgCondition>(&condition.what); txg && rule.enabled)
-                sync_thresholds.push_back(static_cast<std::uint64_t>(txg->threshold.count()));
-    txg_->set_thresholds(std::move(sync_thresholds));
-    for (const auto &rule : engine_->rules())
-        for (const auto &condition : rule.conditions)
-            if (std::holds_alternative<rules::ReclaimCondition>(condition.what))
-                window = std::max(window, condition.tally.window);
-    reclaim_.set_window(window);
-    const ConditionStates states = condition_states();
-    for (const auto &rule : engine_->rules())
-        if (const auto state = state_of(rule, recorder_->families(), states);
-            state.state != "active" && state.state != "disabled")
-            spdlog::warn("rule {} is {}: {}", rule.name, state.state, state.reason);
-}
-
-ConditionStates Daemon::condition_states() const {
-    ConditionStates states;
-    latency_->describe(states);
-    const capture::ProbeState zfs = txg_->state();
-    for (const auto &rule : engine_->rules())
-        for (std::size_t i = 0; i < rule.conditions.size(); ++i)
-            if (std::holds_alternative<rules::TxgCondition>(rule.conditions[i].what))
-                states[fmt::format("{}:{}", rule.name, i)] = {zfs.state, zfs.reason};
-    return states;
-}
-
-void Daemon::on_latency() {
-    const std::uint64_t now = clock_ns(CLOCK_MONOTONIC);
-    const std::uint64_t next = latency_->look(
-        assembler_->facts(), now, [this](Occurrence occurrence) { assembler_->occur(std::move(occurrence)); });
-    if (next != OverdueScanner::never)
-        latency_timer_.arm_in(next - std::min(next, clock_ns(CLOCK_MONOTONIC)));
-}
-
-void Daemon::on_txg() {
-    for (const TxgStall &stall : txg_->look(TxgWatch::Now::read()))
-        offer(stall);
-    on_events(); // the snapshots' own
-    if (const std::uint64_t next = txg_->next_look_ns())
-        txg_timer_.arm_in(next - std::min(next, clock_ns(CLOCK_MONOTONIC)));
-}
-
-// A sync of a ZFS pool is the host's: no process asked for it.  The thread is the pool's own.
-void Daemon::offer(const TxgStall &stall) {
-    Occurrence made;
-    made.event.t_ns = stall.t_ns;
-    auto &[txg, told_ns] = txg_told_[stall.pool];
-    if (txg != stall.txg)
-        told_ns = 0;
-    txg = stall.txg;
-    made.event.what = rules::TxgEvent{stall.pool, stall.elapsed_ns, stall.in_flight, told_ns};
-    if (stall.in_flight)
-        told_ns = std::max(told_ns, stall.passed_ns);
-    capture::TxgTrigger trigger;
-    trigger.pool = stall.pool;
-    trigger.txg = stall.txg;
-    trigger.start_ns = stall.start_ns;
-    trigger.elapsed_ns = stall.elapsed_ns;
-    trigger.in_flight = stall.in_flight;
-    trigger.source = txg_->state().reason;
-    made.trigger = std::move(trigger);
-    made.whom.t_ns = stall.t_ns;
-    made.whom.tgid = made.whom.tid = stall.tid;
-    made.comm = "txg_sync";
-    assembler_->occur(std::move(made));
-}
-
-void Daemon::on_memory() {
-    if (!memory_.interval_ns())
-        return;
-    memory_.sample(*recorder_, assembler_->facts(), engine_->rules(), clock_ns(CLOCK_MONOTONIC),
-                   [this](Occurrence occurrence) { assembler_->occur(std::move(occurrence)); });
-    on_events(); // the snapshots' own
-    memory_timer_.arm_in(memory_.interval_ns());
-}
-
-void Daemon::on_deadlines() {
-    const std::uint64_t now = clock_ns(CLOCK_MONOTONIC);
-    const std::uint64_t next =
-        blocked_.look(*recorder_, plan_, assembler_->facts(), now,
-                      [this](Occurrence occurrence) { assembler_->occur(std::move(occurrence)); });
-    if (!next)
-        return;
-    on_events();
-    deadline_timer_.arm_in(next - std::min(next, clock_ns(CLOCK_MONOTONIC)));
-}
-
-// A module has brought a tracepoint that a rule waits for.
-bool Daemon::tracepoint_has_come() const {
-    return std::ranges::any_of(plan_.tracepoints, [&](const TriggerPlan::Tracepoint &tracepoint) {
-        const auto family =
-            recorder_->families().find(fmt::format("tracepoint:{}:{}", tracepoint.rule, tracepoint.condition));
-        return family != recorder_->families().end() && !family->second.attached &&
-               tracepoint_format(tracepoint.category, tracepoint.name);
-    });
-}
-
-void Daemon::on_cost() {
-    cost_timer_.arm_in(costs_.tick(*recorder_, clock_ns(CLOCK_MONOTONIC)));
-}
-
-void Daemon::on_occurrence(Occurrence &occurrence) {
-    if (auto *blocked = std::get_if<rules::BlockedEvent>(&occurrence.event.what); blocked && !blocked->in_flight)
-        blocked->told_ns =
-            blocked_.told_ns(occurrence.whom.tid, std::get<capture::BlockedTrigger>(occurrence.trigger).event.from_ns);
-    if (const auto *reclaim = std::get_if<capture::ReclaimTrigger>(&occurrence.trigger))
-        reclaim_.note(reclaim->last, occurrence.event.process, occurrence.comm);
-}
-
-// What only now, and only those who watch, can add to a trigger.
-void Daemon::on_fire(const rules::Decision &decision, Assembly &assembly) {
-    const auto &condition = decision.rule->conditions[decision.condition].what;
-    auto &trigger = assembly.input.trigger;
-    if (auto *reclaim = std::get_if<capture::ReclaimTrigger>(&trigger))
-        reclaim_.describe(*reclaim, assembly.collected);
-    if (auto *blocked = std::get_if<capture::BlockedTrigger>(&trigger))
-        if (const auto *wanted = std::get_if<rules::BlockedCondition>(&condition))
-            blocked->threshold_ns = static_cast<std::uint64_t>(wanted->threshold.count());
-    if (auto *txg = std::get_if<capture::TxgTrigger>(&trigger)) {
-        if (const auto *wanted = std::get_if<rules::TxgCondition>(&condition))
-            txg->threshold_ns = static_cast<std::uint64_t>(wanted->threshold.count());
-        capture::collect_zfs({}, {}, assembly.collected);
-    }
-    if (auto *tracepoint = std::get_if<capture::TracepointTrigger>(&trigger))
-        tracepoint->format = tracepoint_format(tracepoint->category, tracepoint->name).value_or("");
-    if (auto *memory = std::get_if<capture::MemoryTrigger>(&trigger))
-        if (const auto *wanted = std::get_if<rules::MemoryCondition>(&condition); wanted && wanted->growth) {
-            const std::uint64_t now = assembly.input.process.event.h.t_ns,
-                                from = now - std::min(now, static_cast<std::uint64_t>(wanted->within.count()));
-            std::uint64_t least = memory->rss;
-            for (const auto &[t_ns, bytes] : memory->samples)
-                if (t_ns >= from)
-                    least = std::min(least, bytes);
-            memory->growth = memory->rss - least;
-        }
-}
-
-// The storm policy: of many alike some are kept whole, some light, the rest counted.
-bool Daemon::keep(Assembly &assembly) {
-    auto &input = assembly.input;
-    const std::string signature = capture::incident_signature(input);
-    const auto answer = storm_->judge(input.rule.name + " " + signature, input.process.event.h.t_ns);
-    input.alike = answer.alike;
-    input.alike_counted = answer.counted_before;
-    if (answer.keep == rules::Keep::Count) {
-        ++counters_.counted;
-        spdlog::info("rule {}: only counted for pid {} ({}): the {}th of {} within {} s", input.rule.name,
-                     input.process.event.h.tgid, assembly.facts.comm, answer.alike, signature,
-                     std::chrono::duration_cast<std::chrono::seconds>(config_.storm.window).count());
-        return false;
-    }
-    if (answer.keep == rules::Keep::Light) {
-        input.light = true;
-        std::erase_if(assembly.collected.files, [](const auto &file) {
-            return file.first != "process/maps" && file.first != "process/cmdline" && file.first != "process/cgroup";
-        });
-        for (auto &thread : input.process.threads)
-            if (thread.tid != input.process.event.h.tid)
-                thread.stack.clear();
-    }
-    return true;
-}
-
-void Daemon::dump(Assembly &assembly) {
-    const auto &whom = assembly.input.process.event.h;
-    const auto now = clock_ns(CLOCK_MONOTONIC);
-    auto &record = assembly.input.dump;
-    if (assembly.dumped)
-        record = dumper_->sent_by_kernel(assembly.dumped, now);
-    else if (assembly.rule->dump)
-        record = dumper_->dump(*assembly.rule->dump, assembly.facts, assembly.input.process.event.dumpable, now);
-    if (!record.asked)
-        return;
-    if (record.sent) {
-        assembler_->expect_death(whom.tgid, whom.process_start_boot_ns);
-        spdlog::info("rule {}: {} sent to pid {} ({}) by the {}", assembly.rule->name, record.signal, whom.tgid,
-                     assembly.facts.comm, record.by_kernel ? "kernel side" : "daemon");
-    } else {
-        spdlog::warn("rule {}: pid {} ({}) is not made to dump core: {}", assembly.rule->name, whom.tgid,
-                     assembly.facts.comm, record.refused);
     }
 }
 
@@ -563,6 +368,7 @@ void Daemon::reload() {
         on_deadlines();
         on_latency();
         on_txg();
+        warn_of_states();
         spdlog::info("reloaded: {} rules", engine_->rules().size());
     }
     sd_notifyf(0, "READY=1\nSTATUS=Recording with %zu rules", engine_->rules().size());

@@ -35,6 +35,9 @@ public:
     ~Daemon();
 
 private:
+    // Captures of living threads in their own context, a second: some 10 µs each, and room in the ring buffer.
+    static constexpr std::uint32_t captures_per_second = 20;
+
     explicit Daemon(Options options) : options_(std::move(options)) {}
     Status open_state();
     Status wire();
@@ -51,6 +54,7 @@ private:
     void on_latency();
     void on_txg();
     void offer(const TxgStall &stall);
+    void warn_of_states() const;
     ConditionStates condition_states() const;
     bool tracepoint_has_come() const;
     void on_written();

@@ -1,5 +1,5 @@
 // The kernel side as the daemon sees it: loads and attaches the programs, reads their
-// maps, tells them what to watch.  The only file that includes libbpf is recorder.cpp.
+// maps, tells them what to watch.  Only recorder*.cpp include libbpf.
 #pragma once
 
 #include "bpf/event.h"

@@ -21,36 +21,23 @@ struct Asked {
     std::uint64_t t_ns = 0;
 };
 
-const char *word_of(rules::Verdict verdict) {
+struct Words {
+    const char *key, *text;
+    Tone tone;
+};
+
+Words words_of(rules::Verdict verdict) {
     switch (verdict) {
     case rules::Verdict::Fire:
-        return "would fire";
+        return {"fire", "would fire", Tone::Good};
     case rules::Verdict::Suppressed:
-        return "suppressed";
+        return {"suppressed", "suppressed", Tone::Warn};
     case rules::Verdict::Counted:
-        return "counted";
+        return {"counted", "counted", Tone::Warn};
     case rules::Verdict::NoMatch:
         break;
     }
-    return "would not fire";
-}
-
-const char *key_of(rules::Verdict verdict) {
-    switch (verdict) {
-    case rules::Verdict::Fire:
-        return "fire";
-    case rules::Verdict::Suppressed:
-        return "suppressed";
-    case rules::Verdict::Counted:
-        return "counted";
-    case rules::Verdict::NoMatch:
-        break;
-    }
-    return "no";
-}
-
-Tone tone_of(rules::Verdict verdict) {
-    return verdict == rules::Verdict::Fire ? Tone::Good : verdict == rules::Verdict::NoMatch ? Tone::Dim : Tone::Warn;
+    return {"no", "would not fire", Tone::Dim};
 }
 
 class Replay : public Verb {
@@ -185,7 +172,7 @@ private:
             if (session.json) {
                 auto list = nlohmann::ordered_json::array();
                 for (const auto &rule : rules)
-                    list.push_back({{"rule", rule.rule}, {"verdict", key_of(rule.verdict)}, {"why", rule.why}});
+                    list.push_back({{"rule", rule.rule}, {"verdict", words_of(rule.verdict).key}, {"why", rule.why}});
                 session.print(
                     nlohmann::ordered_json{{"id", asked.id},
                                            {"problem", asked.why_not.empty() ? nlohmann::ordered_json()
@@ -199,7 +186,7 @@ private:
                                  session.out.tone(Tone::Warn, "cannot be replayed: " + printable(asked.why_not)));
             for (const auto &rule : rules)
                 session.out.line(fmt::format("  {:<20} {}{}", printable(rule.rule),
-                                             session.out.tone(tone_of(rule.verdict), word_of(rule.verdict)),
+                                             session.out.tone(words_of(rule.verdict).tone, words_of(rule.verdict).text),
                                              rule.why.empty() ? "" : ": " + printable(rule.why)));
         }
         if (!session.json)

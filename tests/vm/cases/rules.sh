@@ -62,11 +62,13 @@ match     = { exe = "/usr/local/bin/trouble" }
 name        = "slow-disk"
 on          = "block_io"
 slower_than = "200ms"
+match       = { comm = "dd" }
 
 [[rule]]
 name   = "failing-disk"
 on     = "block_io"
 error  = true
+match  = { comm = "dd" }
 RULE
 if start_incidentd /root/rules; then
     ok "starts as a unit"
@@ -126,8 +128,9 @@ else
 fi
 
 # ---- a disk of the kernel's own that takes 400 ms a request, and has a bad sector (0x1234)
-if modprobe scsi_debug dev_size_mb=16 delay=100 opts=2 && within 30 test -n "$(ls /sys/bus/pseudo/drivers/scsi_debug/adapter0/host*/target*/*/block 2> /dev/null)"; then
-    disk=$(basename /sys/bus/pseudo/drivers/scsi_debug/adapter0/host*/target*/*/block/*)
+scsi_disk() { ls /sys/bus/pseudo/drivers/scsi_debug/adapter0/host*/target*/*/block; }
+if modprobe scsi_debug dev_size_mb=16 delay=100 opts=2 && modprobe sd_mod && within 30 scsi_disk; then
+    disk=$(scsi_disk)
     within 30 test -b "/dev/$disk"
     dd if="/dev/$disk" of=/dev/null bs=4096 count=1 skip=100 iflag=direct 2> /dev/null
     if incident_of slow-disk 60; then

@@ -1,0 +1,127 @@
+// The threads of an incident: from their events, and those that sent none.
+#include "daemon/assembly.h"
+
+#include "daemon/clocks.h"
+#include "daemon/facts.h"
+#include "daemon/thread_limits.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace incident::daemon {
+
+namespace {
+
+template <typename T> std::optional<T> event_of(std::span<const std::uint8_t> bytes) {
+    if (bytes.size() < sizeof(T))
+        return std::nullopt;
+    T event;
+    std::memcpy(&event, bytes.data(), sizeof(T));
+    return event;
+}
+
+} // namespace
+
+// The assembly a thread's event belongs to; seen from outside it may belong to several.
+Assembly *Assembler::assembly_for(const bpf::thread_event &event) {
+    const bool dying = event.role == bpf::ROLE_CRASHED || event.role == bpf::ROLE_SIBLING;
+    const auto found = assemblies_.find({event.h.tgid, event.h.process_start_boot_ns, dying ? 0 : event.h.tid});
+    return found == assemblies_.end() ? nullptr : &found->second;
+}
+
+void Assembler::on_thread(std::span<const std::uint8_t> bytes) {
+    auto event = event_of<bpf::thread_event>(bytes);
+    if (!event)
+        return;
+    tidy(*event);
+    auto stack = bytes.subspan(sizeof(bpf::thread_event));
+    stack = stack.first(std::min<std::size_t>(stack.size(), event->stack_length));
+    if (event->role == bpf::ROLE_LIVING) {
+        for (auto &[key, assembly] : assemblies_)
+            if (is_of(key, event->h) && !assembly.closed)
+                add_thread(assembly, *event, stack);
+        return;
+    }
+    Assembly *assembly = assembly_for(*event);
+    if (!assembly || assembly->closed) {
+        // Its death event was lost (find_lost will tell), or it came after the deadline.
+        const bool pinned = event->role == bpf::ROLE_CRASHED || event->role == bpf::ROLE_SIBLING;
+        if (assembly && pinned && event->slot != ~0u)
+            recorder_.release(event->slot);
+        return;
+    }
+    add_thread(*assembly, *event, stack);
+}
+
+void Assembler::add_thread(Assembly &assembly, const bpf::thread_event &event, std::span<const std::uint8_t> stack) {
+    assembly.last_event_ns = clock_ns(CLOCK_MONOTONIC);
+    const bool pinned = event.role == bpf::ROLE_CRASHED || event.role == bpf::ROLE_SIBLING;
+    const bool in_context = event.role == bpf::ROLE_TRIGGERED || event.role == bpf::ROLE_SIGNALLED;
+    if (!assembly.rule && !assembly.perhaps_oom) {
+        if (pinned && event.slot != ~0u)
+            recorder_.release(event.slot);
+        return;
+    }
+    if (in_context)
+        assembly.context_expected = false;
+    auto &threads = assembly.input.process.threads;
+    if (const auto known = std::ranges::find(threads, event.h.tid, &capture::ThreadSnapshot::tid);
+        known != threads.end()) {
+        if (event.role == bpf::ROLE_LIVING)
+            return; // its own capture is better
+        threads.erase(known);
+    }
+    capture::ThreadSnapshot thread;
+    thread.tid = event.h.tid;
+    thread.event = event;
+    thread.event->stack_length = static_cast<__u32>(stack.size());
+    thread.stack.assign(stack.begin(), stack.end());
+    if (event.slot == ~0u)
+        thread.missing = "no syscalls: it made none while recorded, or had no ring (see losses)";
+    else if (!(thread.rings = recorder_.read(event.slot, event.generation)))
+        thread.missing = "no syscalls: its ring was already used again";
+    if (event.slot != ~0u && pinned)
+        recorder_.release(event.slot);
+    if (assembly.rule)
+        keep_wanted(assembly.rule->context, thread);
+    if (event.h.tid == assembly.input.process.event.h.tid)
+        threads.insert(threads.begin(), std::move(thread));
+    else
+        threads.push_back(std::move(thread));
+}
+
+// Threads that have a ring but sent no event: what did not fit into the ring buffer, or
+// has not come by.
+void Assembler::add_silent_threads(Assembly &assembly) {
+    auto &process = assembly.input.process;
+    const bool fatal = process.event.fatal != 0;
+    for (const auto slot : recorder_.slots_of(process.event.h.tgid, process.event.h.process_start_boot_ns)) {
+        const auto header = recorder_.header(slot);
+        const bool known =
+            std::ranges::any_of(process.threads, [&](const auto &thread) { return thread.tid == header.tid; });
+        if (!known) {
+            capture::ThreadSnapshot thread;
+            thread.tid = header.tid;
+            thread.rings = recorder_.read(slot, header.generation);
+            if (!fatal)
+                thread.missing = "no registers: it had no event (see losses)";
+            else if (header.captured == 2)
+                thread.missing = "no registers and stack: the ring buffer was full";
+            else
+                thread.missing = "no registers and stack: it had not passed signal delivery by the deadline";
+            if (assembly.rule)
+                keep_wanted(assembly.rule->context, thread);
+            process.threads.push_back(std::move(thread));
+        }
+        if (fatal)
+            recorder_.release(slot);
+    }
+    const auto trigger = std::ranges::find(process.threads, process.event.h.tid, &capture::ThreadSnapshot::tid);
+    if (trigger != process.threads.end())
+        std::rotate(process.threads.begin(), trigger, trigger + 1);
+    if (process.threads.size() > 1)
+        std::ranges::sort(process.threads.begin() + (trigger != process.threads.end() ? 1 : 0), process.threads.end(),
+                          {}, &capture::ThreadSnapshot::tid);
+}
+
+} // namespace incident::daemon

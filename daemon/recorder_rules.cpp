@@ -1,0 +1,232 @@
+// What rules ask of the kernel side: which programs are attached, and what they test.
+#include "daemon/recorder_impl.h"
+
+#include "daemon/tracefs.h"
+
+#include <bpf/btf.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+namespace incident::daemon {
+
+namespace {
+
+// The programs that are always attached; all others only while a rule wants them.
+constexpr std::string_view core_programs[] = {"record_enter",  "record_exit",  "process_fork",
+                                              "process_exec",  "process_exit", "process_rename",
+                                              "process_moved", "signal_sent",  "signal_taken"};
+
+const Family families_of_programs[] = {
+    {"syscall", {"call_over"}},
+    {"exit", {"call_begins"}},
+    {"blocked", {"call_over", "thread_switched", "thread_woken"}},
+    {"reclaim", {"direct_reclaim_begins", "direct_reclaim_ends", "cgroup_reclaim_begins", "cgroup_reclaim_ends"}},
+    {"block_io", {"bio_queued", "request_issued", "request_done"}},
+    {"oom", {"oom_chosen"}},
+};
+
+} // namespace
+
+bool is_core_program(std::string_view name) {
+    return std::ranges::find(core_programs, name) != std::end(core_programs);
+}
+
+// A tracepoint the kernel has not (CONFIG_MEMCG off, …) must not keep the rest from loading.
+void Recorder::Impl::leave_out_what_is_missing() {
+    const std::unique_ptr<btf, decltype([](btf *types) { btf__free(types); })> kernel(btf__load_vmlinux_btf());
+    bpf_program *program = nullptr;
+    bpf_object__for_each_program(program, skeleton->obj) {
+        const std::string_view section = bpf_program__section_name(program);
+        const std::string name = bpf_program__name(program);
+        if (std::ranges::find(core_programs, name) != std::end(core_programs))
+            continue;
+        bpf_program__set_autoattach(program, false);
+        constexpr std::string_view prefix = "tp_btf/";
+        if (!kernel || !section.starts_with(prefix))
+            continue;
+        const std::string type = "btf_trace_" + std::string(section.substr(prefix.size()));
+        if (btf__find_by_name_kind(kernel.get(), type.c_str(), BTF_KIND_TYPEDEF) < 0) {
+            bpf_program__set_autoload(program, false);
+            lacking[name] = fmt::format("this kernel has no tracepoint {}", section.substr(prefix.size()));
+        }
+    }
+}
+
+// "" or why not.
+std::string Recorder::Impl::attach(const std::string &name) {
+    if (links.contains(name))
+        return {};
+    if (const auto missing = lacking.find(name); missing != lacking.end())
+        return missing->second;
+    bpf_program *program = bpf_object__find_program_by_name(skeleton->obj, name.c_str());
+    if (!program)
+        return "no such program";
+    libbpf_log().clear();
+    bpf_link *link = bpf_program__attach(program);
+    if (!link)
+        return fmt::format("attaching {}: {}", bpf_program__section_name(program), std::strerror(errno));
+    links[name].reset(link);
+    return {};
+}
+
+void Recorder::Impl::apply_family(const Family &family, bool wanted, const std::set<std::string> &needed) {
+    FamilyState &state = families[family.kind];
+    state = {};
+    if (!wanted) {
+        for (const char *program : family.programs)
+            if (!needed.contains(program))
+                links.erase(program);
+        return;
+    }
+    state.attached = true;
+    for (const char *program : family.programs)
+        if (const std::string why = attach(program); !why.empty()) {
+            state.attached = false;
+            state.reason = why;
+        }
+}
+
+// Those whose rule, tracepoint and bit are what they were stay attached.
+void Recorder::Impl::apply_tracepoints(const TriggerPlan &plan) {
+    // The program's cookie: the bit, and above it the index into plan.tracepoints.
+    auto cookie = [&](const TriggerPlan::Tracepoint &tracepoint) {
+        return static_cast<std::uint64_t>(&tracepoint - plan.tracepoints.data()) << 8 | tracepoint.bit;
+    };
+    auto key_of = [](const TriggerPlan::Tracepoint &tracepoint) {
+        return fmt::format("tracepoint:{}:{}", tracepoint.rule, tracepoint.condition);
+    };
+    std::map<std::string, std::string> wanted;
+    for (const auto &tracepoint : plan.tracepoints)
+        wanted[key_of(tracepoint)] = fmt::format("{}:{} {}", tracepoint.category, tracepoint.name, cookie(tracepoint));
+    std::erase_if(hooked, [&](const auto &item) {
+        const auto &[key, place] = item;
+        const auto found = wanted.find(key);
+        if (found != wanted.end() && found->second == place)
+            return false;
+        links.erase(key);
+        return true;
+    });
+    std::erase_if(families, [&](const auto &item) {
+        return item.first.starts_with("tracepoint:") && !wanted.contains(item.first);
+    });
+    for (const auto &tracepoint : plan.tracepoints) {
+        const std::string key = key_of(tracepoint);
+        FamilyState &state = families[key];
+        state = {};
+        if (!hooked.contains(key)) {
+            bpf_tracepoint_opts options{};
+            options.sz = sizeof(options);
+            options.bpf_cookie = cookie(tracepoint);
+            bpf_link *link = bpf_program__attach_tracepoint_opts(
+                skeleton->progs.tracepoint_hit, tracepoint.category.c_str(), tracepoint.name.c_str(), &options);
+            if (!link) {
+                state.reason = errno == ENOENT ? fmt::format("this kernel has no tracepoint {}:{} now",
+                                                             tracepoint.category, tracepoint.name)
+                                               : fmt::format("attaching tracepoint {}:{}: {}", tracepoint.category,
+                                                             tracepoint.name, std::strerror(errno));
+                continue;
+            }
+            links[key].reset(link);
+            hooked[key] = wanted[key];
+        }
+        state.attached = true;
+    }
+}
+
+void Recorder::apply(const rules::Engine &engine, const TriggerPlan &plan) {
+    auto *bss = impl_->skeleton->bss;
+    const int conditions = bpf_map__fd(impl_->skeleton->maps.conditions);
+    for (__u32 bit = 0; bit < RULE_BITS; ++bit) {
+        bpf::condition_settings settings = plan.settings[bit];
+        if (plan.tracepoint >> bit & 1)
+            settings.record_length = 0; // the longest of those with this bit, below
+        for (const auto &tracepoint : plan.tracepoints)
+            if (tracepoint.bit == bit)
+                settings.record_length = std::max<__u32>(
+                    settings.record_length, tracepoint_record_length(tracepoint.category, tracepoint.name));
+        bpf_map_update_elem(conditions, &bit, &settings, BPF_ANY); // an array's element: cannot fail
+    }
+    bss->watch_all = engine.watches_everything();
+    bss->ask_rules = plan.ask_rules;
+    bss->rules_of_all = plan.rules_of_all;
+    bss->dump_rules_of_all = plan.dump_rules_of_all;
+    bss->look_at_comm = engine.looks_at_comm();
+    bss->look_at_cgroup = engine.looks_at_cgroup();
+    // bit n - 1 is signal n; a rule for handled signals also fires on fatal ones
+    bss->fatal_signals = ((engine.signals(true) | engine.signals(false)) >> 1).to_ullong();
+    bss->handled_signals = (engine.signals(false) >> 1).to_ullong();
+    bss->oom_wanted = plan.oom;
+    bss->syscall_rules = plan.syscall;
+    bss->exit_rules = plan.exit;
+    bss->latency_rules = plan.latency;
+    bss->blocked_rules = plan.blocked;
+    bss->block_io_rules = plan.block_io;
+    bss->reclaim_rules = plan.reclaim;
+    bss->blocked_min_ns = plan.blocked_min_ns;
+    bss->blocked_idle = plan.blocked_idle;
+    static_assert(sizeof(bss->syscall_rules_of) == sizeof(plan.syscalls_of));
+    std::memcpy(bss->syscall_rules_of, plan.syscalls_of, sizeof(plan.syscalls_of));
+
+    const std::map<std::string_view, bool> wanted = {{"syscall", plan.syscall != 0},   {"exit", plan.exit != 0},
+                                                     {"blocked", plan.blocked != 0},   {"reclaim", plan.reclaim != 0},
+                                                     {"block_io", plan.block_io != 0}, {"oom", plan.oom}};
+    std::set<std::string> needed;
+    for (const Family &family : families_of_programs)
+        if (wanted.at(family.kind))
+            needed.insert(family.programs.begin(), family.programs.end());
+    for (const Family &family : families_of_programs)
+        impl_->apply_family(family, wanted.at(family.kind), needed);
+    impl_->apply_tracepoints(plan);
+
+    const int verdicts = bpf_map__fd(impl_->skeleton->maps.verdicts);
+    bpf::watch_key key{};
+    while (bpf_map_get_next_key(verdicts, nullptr, &key) == 0)
+        if (bpf_map_delete_elem(verdicts, &key) != 0)
+            break;
+    std::atomic_ref<__u32>(impl_->skeleton->data->watch_epoch).fetch_add(1);
+}
+
+void Recorder::give_verdict(const bpf::watch_key &key, bool watch, const ProcessRules &rules) {
+    const bpf::verdict verdict{static_cast<__u32>(watch ? bpf::VERDICT_WATCH : bpf::VERDICT_IGNORE), 0, rules.rules,
+                               rules.dump_rules};
+    // Full cannot be: an LRU map makes room.
+    bpf_map_update_elem(bpf_map__fd(impl_->skeleton->maps.verdicts), &key, &verdict, BPF_ANY);
+}
+
+const std::map<std::string, FamilyState> &Recorder::families() const {
+    return impl_->families;
+}
+
+void Recorder::allow_captures(std::uint32_t count) {
+    std::atomic_ref<__s32>(impl_->skeleton->bss->capture_tokens).store(static_cast<__s32>(count));
+}
+
+void Recorder::allow_dumps(unsigned bit, std::uint32_t count) {
+    const int map = bpf_map__fd(impl_->skeleton->maps.conditions);
+    bpf::condition_settings settings{};
+    const __u32 key = bit;
+    if (bit >= RULE_BITS || bpf_map_lookup_elem(map, &key, &settings))
+        return;
+    settings.dump_tokens = static_cast<__s32>(count);
+    bpf_map_update_elem(map, &key, &settings, BPF_ANY);
+}
+
+std::vector<std::string> Recorder::programs_of(std::string_view kind) {
+    if (kind == "signal")
+        return {"signal_sent", "signal_taken"};
+    if (kind == "tracepoint")
+        return {"tracepoint_hit"};
+    if (kind == "latency")
+        return {"enter_call", "leave_call", "enter_pair", "leave_pair"};
+    if (kind == "txg_sync")
+        return {"txg_enter", "txg_leave"};
+    for (const Family &family : families_of_programs)
+        if (kind == family.kind)
+            return {family.programs.begin(), family.programs.end()};
+    return {};
+}
+
+} // namespace incident::daemon

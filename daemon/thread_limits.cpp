@@ -1,0 +1,18 @@
+#include "daemon/thread_limits.h"
+
+namespace incident::daemon {
+
+void keep_wanted(const rules::Context &context, capture::ThreadSnapshot &thread) {
+    if (thread.stack.size() > context.stack_bytes) {
+        thread.stack.resize(context.stack_bytes);
+        thread.event->stack_length = context.stack_bytes;
+    }
+    if (thread.event)
+        thread.event->stack_wanted = context.stack_bytes;
+    if (thread.rings && !context.files)
+        thread.rings->opens.clear();
+    if (thread.rings && !context.memory)
+        thread.rings->memory.clear();
+}
+
+} // namespace incident::daemon
