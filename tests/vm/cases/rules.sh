@@ -58,17 +58,18 @@ probe     = "uprobe:/usr/local/bin/trouble:main"
 threshold = "200ms"
 match     = { exe = "/usr/local/bin/trouble" }
 
-[[rule]]
-name        = "slow-disk"
-on          = "block_io"
-slower_than = "200ms"
-match       = { comm = "dd" }
-
+# First, for of the rules that one request fires the first makes the bundle.
 [[rule]]
 name   = "failing-disk"
 on     = "block_io"
 error  = true
 match  = { comm = "dd" }
+
+[[rule]]
+name        = "slow-disk"
+on          = "block_io"
+slower_than = "200ms"
+match       = { comm = "dd" }
 RULE
 if start_incidentd /root/rules; then
     ok "starts as a unit"
