@@ -41,6 +41,8 @@ void Assembler::occur(Occurrence occurrence) {
     }
     if (whom.tgid)
         assembly.input.process.entry = recorder_.process(whom.tgid);
+    if (assembly.dumped) // at once: its death may be the next event
+        expect_death(whom.tgid, whom.process_start_boot_ns);
     look_at_threads(assembly);
     assemblies_.insert_or_assign(key, std::move(assembly));
 }

@@ -203,7 +203,8 @@ void Daemon::dump(Assembly &assembly) {
     if (!record.asked)
         return;
     if (record.sent) {
-        assembler_->expect_death(whom.tgid, whom.process_start_boot_ns);
+        if (!record.by_kernel)
+            assembler_->expect_death(whom.tgid, whom.process_start_boot_ns);
         spdlog::info("rule {}: {} sent to pid {} ({}) by the {}", assembly.rule->name, record.signal, whom.tgid,
                      assembly.facts.comm, record.by_kernel ? "kernel side" : "daemon");
     } else {
