@@ -15,19 +15,6 @@
 
 namespace incident::daemon {
 
-namespace {
-
-// A copy, for ring-buffer bytes are neither aligned to every type nor ours to change.
-template <typename T> std::optional<T> event_of(std::span<const std::uint8_t> bytes) {
-    if (bytes.size() < sizeof(T))
-        return std::nullopt;
-    T event;
-    std::memcpy(&event, bytes.data(), sizeof(T));
-    return event;
-}
-
-} // namespace
-
 Assembler::Assembler(Recorder &recorder, rules::Engine &engine, const TriggerPlan &plan, capture::OsRoots os,
                      std::string boot_id, rules::Nanoseconds deadline, Hooks hooks)
     : recorder_(recorder), engine_(engine), plan_(plan), os_(os), boot_id_(std::move(boot_id)),

@@ -10,18 +10,6 @@
 
 namespace incident::daemon {
 
-namespace {
-
-template <typename T> std::optional<T> event_of(std::span<const std::uint8_t> bytes) {
-    if (bytes.size() < sizeof(T))
-        return std::nullopt;
-    T event;
-    std::memcpy(&event, bytes.data(), sizeof(T));
-    return event;
-}
-
-} // namespace
-
 // The assembly a thread's event belongs to; seen from outside it may belong to several.
 Assembly *Assembler::assembly_for(const bpf::thread_event &event) {
     const bool dying = event.role == bpf::ROLE_CRASHED || event.role == bpf::ROLE_SIBLING;

@@ -163,7 +163,7 @@ Status Daemon::wire() {
             .on_ready = [this](Assembly assembly) { on_ready(std::move(assembly)); },
             .rules_of =
                 [this](const rules::ProcessFacts &process) {
-                    return rules_of(plan_, engine_->rules(), process, dumper_->forbidden(process).empty());
+                    return rules_of(plan_, engine_->rules(), process, may_dump_unasked(process));
                 },
             .on_occurrence = [this](Occurrence &occurrence) { on_occurrence(occurrence); },
             .on_fire = [this](const rules::Decision &decision, Assembly &assembly) { on_fire(decision, assembly); },
@@ -344,9 +344,7 @@ void Daemon::on_second() {
     latency_->forget_ended();
     if (tracepoint_has_come())
         reload(); // its filter could not be checked before
-    for (unsigned bit = 0; bit < RULE_BITS; ++bit)
-        if (plan_.settings[bit].dump_signal)
-            recorder_->allow_dumps(bit, std::min<std::uint32_t>(1, dumper_->left(clock_ns(CLOCK_MONOTONIC))));
+    allow_dumps();
     second_timer_.arm_in(1000 * millisecond);
 }
 

@@ -57,6 +57,8 @@ private:
     void warn_of_states() const;
     ConditionStates condition_states() const;
     bool tracepoint_has_come() const;
+    void allow_dumps();
+    bool may_dump_unasked(const rules::ProcessFacts &process) const;
     void on_written();
     void on_second();
     void on_cores();

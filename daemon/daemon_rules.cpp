@@ -19,6 +19,7 @@ void Daemon::apply_rules() {
     plan_ = plan_triggers(engine_->rules(), config_.safety.allow_dump);
     recorder_->apply(*engine_, plan_);
     recorder_->allow_captures(captures_per_second);
+    allow_dumps();
     memory_.set_rules(engine_->rules());
     latency_->set_rules(engine_->rules(), plan_, clock_ns(CLOCK_MONOTONIC));
     rules::Nanoseconds window{std::chrono::seconds(1)};
@@ -130,7 +131,23 @@ void Daemon::on_cost() {
     cost_timer_.arm_in(costs_.tick(*recorder_, clock_ns(CLOCK_MONOTONIC)));
 }
 
+// One signal a condition until the next second, while the hour has any left.
+void Daemon::allow_dumps() {
+    for (unsigned bit = 0; bit < RULE_BITS; ++bit)
+        if (plan_.settings[bit].dump_signal)
+            recorder_->allow_dumps(bit, std::min<std::uint32_t>(1, dumper_->left(clock_ns(CLOCK_MONOTONIC))));
+}
+
+// Whether the kernel side may make that process dump by itself, by whichever rule.
+bool Daemon::may_dump_unasked(const rules::ProcessFacts &process) const {
+    return std::ranges::all_of(plan_.settings, [&](const bpf::condition_settings &settings) {
+        return !settings.dump_signal || dumper_->objection(process, static_cast<int>(settings.dump_signal)).empty();
+    });
+}
+
 void Daemon::on_occurrence(Occurrence &occurrence) {
+    if (occurrence.dumped) // counts against the hour, whatever becomes of the incident
+        dumper_->sent_by_kernel(clock_ns(CLOCK_MONOTONIC));
     if (auto *blocked = std::get_if<rules::BlockedEvent>(&occurrence.event.what); blocked && !blocked->in_flight)
         blocked->told_ns =
             blocked_.told_ns(occurrence.whom.tid, std::get<capture::BlockedTrigger>(occurrence.trigger).event.from_ns);
@@ -197,7 +214,7 @@ void Daemon::dump(Assembly &assembly) {
     const auto now = clock_ns(CLOCK_MONOTONIC);
     auto &record = assembly.input.dump;
     if (assembly.dumped)
-        record = dumper_->sent_by_kernel(assembly.dumped, now);
+        record = {.asked = true, .sent = true, .signal = assembly.dumped, .by_kernel = true};
     else if (assembly.rule->dump)
         record = dumper_->dump(*assembly.rule->dump, assembly.facts, assembly.input.process.event.dumpable, now);
     if (!record.asked)

@@ -184,9 +184,15 @@ capture::DumpRecord Dumper::dump(const rules::Dump &wanted, const rules::Process
     return record;
 }
 
-capture::DumpRecord Dumper::sent_by_kernel(int signal, std::uint64_t now_ns) {
+void Dumper::sent_by_kernel(std::uint64_t now_ns) {
     sent_.push_back(now_ns);
-    return {.asked = true, .sent = true, .signal = signal, .by_kernel = true};
+}
+
+std::string Dumper::objection(const rules::ProcessFacts &process, int signal) const {
+    if (std::string why = forbidden(process); !why.empty())
+        return why;
+    constexpr std::uint32_t dumpable = 1; // SUID_DUMP_USER: not known before the process is captured
+    return examine(process, signal, dumpable).refused;
 }
 
 } // namespace incident::daemon

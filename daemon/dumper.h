@@ -16,8 +16,7 @@ class Dumper {
 public:
     Dumper(capture::OsRoots os, rules::Config::Safety safety) : os_(std::move(os)), safety_(std::move(safety)) {}
 
-    // Whether that process may ever be signalled; "" or why not.  What the kernel side is
-    // told in advance, and the first part of dump().
+    // Whether that process may ever be signalled; "" or why not.
     std::string forbidden(const rules::ProcessFacts &process) const;
 
     // Checks, and sends the signal through a pidfd.  dumpable: SUID_DUMP_* of its mm.
@@ -25,7 +24,10 @@ public:
                              std::uint64_t now_ns);
 
     // The kernel side has sent one by itself: counts against the hour.
-    capture::DumpRecord sent_by_kernel(int signal, std::uint64_t now_ns);
+    void sent_by_kernel(std::uint64_t now_ns);
+
+    // What speaks against it beforehand: forbidden(), or that no core would come of it; "" nothing.
+    std::string objection(const rules::ProcessFacts &process, int signal) const;
 
     // How many more this hour allows.
     std::uint32_t left(std::uint64_t now_ns);

@@ -6,6 +6,9 @@
 #include "capture/collect.h"
 #include "rules/rule.h"
 
+#include <cstring>
+#include <optional>
+#include <span>
 #include <string>
 
 namespace incident::daemon {
@@ -13,6 +16,16 @@ namespace incident::daemon {
 // Text out of a fixed field of an event: up to the first NUL, never beyond the field.
 template <std::size_t N> std::string text_of(const char (&field)[N]) {
     return std::string(field, strnlen(field, N));
+}
+
+// An event out of ring-buffer bytes: a copy, for they are neither aligned to every type nor
+// ours to change; nullopt: too short to be one.
+template <typename T> std::optional<T> event_of(std::span<const std::uint8_t> bytes) {
+    if (bytes.size() < sizeof(T))
+        return std::nullopt;
+    T event;
+    std::memcpy(&event, bytes.data(), sizeof(T));
+    return event;
 }
 
 std::string path_of(const bpf::kernel_path &path);

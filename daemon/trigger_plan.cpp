@@ -58,8 +58,9 @@ private:
         auto &settings = plan_.settings[bit];
         const bool each = rule.conditions[condition].tally.each() && rule.combine != rules::Combine::All;
         settings.each |= each;
-        // Only where this one match is the whole rule may the kernel side act by itself.
-        if (allow_dump_ && rule.dump && !rule.dump->dry_run && each && rule.conditions.size() == 1 &&
+        // Only where this one match is the whole rule may the kernel side act by itself; limits it does not know.
+        const bool unlimited = rule.limit.cooldown.count() == 0 && !rule.limit.per_hour;
+        if (allow_dump_ && rule.dump && !rule.dump->dry_run && each && unlimited && rule.conditions.size() == 1 &&
             bit != RULE_BITS - 1) {
             settings.dump_signal = static_cast<__u32>(rule.dump->signal);
             plan_.ask_rules = true; // [safety] never is about processes

@@ -12,14 +12,6 @@ namespace incident::daemon {
 
 namespace {
 
-template <typename T> std::optional<T> event_of(std::span<const std::uint8_t> bytes) {
-    if (bytes.size() < sizeof(T))
-        return std::nullopt;
-    T event;
-    std::memcpy(&event, bytes.data(), sizeof(T));
-    return event;
-}
-
 // blk_status_t → errno: block/blk-core.c, blk_errors.
 int error_of(std::uint32_t status) {
     switch (status) {

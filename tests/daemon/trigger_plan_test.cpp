@@ -74,6 +74,9 @@ TEST(TriggerPlan, TheKernelDumpsOnlyWhereOneMatchIsTheWholeRule) {
     EXPECT_EQ(plan_triggers(one, false).settings[0].dump_signal, 0u) << "[safety] allow_dump";
     EXPECT_EQ(rules_of(plan_triggers(one, true), one, {}, true).dump_rules, 1u);
     EXPECT_EQ(rules_of(plan_triggers(one, true), one, {}, false).dump_rules, 0u) << "a process never to be signalled";
+    EXPECT_EQ(plan_triggers(parsed(rule("a", slow + "limit = { cooldown = \"1h\" }")), true).settings[0].dump_signal,
+              0u);
+    EXPECT_EQ(plan_triggers(parsed(rule("a", slow + "limit = { per_hour = 5 }")), true).settings[0].dump_signal, 0u);
     EXPECT_EQ(plan_triggers(parsed(rule("a", slow + "count = 2\nwindow = \"1s\"")), true).settings[0].dump_signal, 0u);
 }
 
@@ -93,12 +96,12 @@ TEST(TriggerPlan, BeyondItsBitsConditionsShareTheLastAndItsLoosestTest) {
 }
 
 TEST(TriggerPlan, DeadlinesOfWaits) {
-    const auto plan = plan_triggers(
-        parsed(rule("a", "on = \"blocked\"\nthreshold = \"5s\"\nwhen = \"deadline\"") +
-               rule("b", "on = \"blocked\"\nthreshold = \"1s\"\nwhen = \"deadline\"\nidle = true") +
-               rule("c", "on = \"blocked\"\nthreshold = \"100ms\"") +
-               rule("d", "on = \"blocked\"\nthreshold = \"5s\"\nwhen = \"deadline\"")),
-        false);
+    const auto plan =
+        plan_triggers(parsed(rule("a", "on = \"blocked\"\nthreshold = \"5s\"\nwhen = \"deadline\"") +
+                             rule("b", "on = \"blocked\"\nthreshold = \"1s\"\nwhen = \"deadline\"\nidle = true") +
+                             rule("c", "on = \"blocked\"\nthreshold = \"100ms\"") +
+                             rule("d", "on = \"blocked\"\nthreshold = \"5s\"\nwhen = \"deadline\"")),
+                      false);
     EXPECT_EQ(plan.blocked_deadlines, (std::vector<std::uint64_t>{1'000'000'000, 5'000'000'000}));
     EXPECT_EQ(plan.blocked_min_ns, 100'000'000u);
     EXPECT_TRUE(plan.blocked_idle);
