@@ -5,7 +5,7 @@
  * user space has looked still has a right bundle. */
 #pragma once
 
-#include "bpf/watch.bpf.h"
+#include "bpf/address_space.bpf.h"
 
 struct capture {
     void *ctx;
@@ -17,54 +17,38 @@ struct capture {
     __u32 foreign; /* not its own context: its user memory is not at hand */
 };
 
+#define STACK_SKIP_PAGES 16 /* a frame larger than that is not looked beyond */
 #define USER_LOW 4096ULL
 #define USER_HIGH 0x00007ffffffff000ULL /* TASK_SIZE_MAX with 4-level paging */
 
-struct mapping_found {
-    struct vma_record record;
-    __u32 found;
-};
-
-static long copy_vma(struct task_struct *task, struct vm_area_struct *vma, struct mapping_found *into)
-{
-    into->found = 1;
-    into->record.start = BPF_CORE_READ(vma, vm_start);
-    into->record.end = BPF_CORE_READ(vma, vm_end);
-    into->record.page_offset = BPF_CORE_READ(vma, vm_pgoff);
-    into->record.flags = BPF_CORE_READ(vma, vm_flags) & 0xf;
-    struct file *file = BPF_CORE_READ(vma, vm_file);
-    if (file) {
-        into->record.inode = BPF_CORE_READ(file, f_inode, i_ino);
-        into->record.device = BPF_CORE_READ(file, f_inode, i_sb, s_dev);
-        bpf_probe_read_kernel_str(into->record.name, VMA_NAME_LEN, BPF_CORE_READ(file, f_path.dentry, d_name.name));
-    }
-    return 0;
-}
-
-/* The mapping the crash happened in.  One look-up is all there is: signal_deliver runs
- * with interrupts off (sighand->siglock), where bpf_find_vma must leave the unlocking
- * to an irq_work, and until that has run every further look-up is refused
- * (kernel/bpf/mmap_unlock_work.h).  So: of the instruction pointer, or, after a jump to
- * nowhere, of the return address on top of the stack. */
+/* The mapping the crash happened in: of the instruction pointer, or, after a jump to
+ * nowhere, of the return address on top of the stack.  The address its file begins at. */
 static __always_inline __u64 find_crash_mapping(struct task_struct *task, struct death_event *event,
                                                 struct pt_regs *regs)
 {
-    struct mapping_found found = {};
     __u64 address = BPF_CORE_READ(regs, ip);
     if (address < USER_LOW || address >= USER_HIGH)
         bpf_probe_read_user(&address, sizeof(address), (void *)BPF_CORE_READ(regs, sp));
-    long error = bpf_find_vma(task, address, copy_vma, &found, 0);
-    if (!found.found) {
-        if (error != -2 /* ENOENT: nothing is mapped there */) {
-            event->vma_errors = 1;
-            count_loss(LOSS_VMA);
-        }
+    struct vm_area_struct *vma = mapping_at(task, address);
+    if (!vma)
         return 0;
+    struct vma_record *record = &event->vma[0];
+    record->start = BPF_CORE_READ(vma, vm_start);
+    record->end = BPF_CORE_READ(vma, vm_end);
+    record->page_offset = BPF_CORE_READ(vma, vm_pgoff);
+    record->flags = BPF_CORE_READ(vma, vm_flags) & 0xf;
+    record->inode = 0;
+    record->device = 0;
+    record->name[0] = 0;
+    struct file *file = BPF_CORE_READ(vma, vm_file);
+    if (file) {
+        record->inode = BPF_CORE_READ(file, f_inode, i_ino);
+        record->device = BPF_CORE_READ(file, f_inode, i_sb, s_dev);
+        bpf_probe_read_kernel_str(record->name, VMA_NAME_LEN, BPF_CORE_READ(file, f_path.dentry, d_name.name));
     }
-    event->vma[0] = found.record;
     event->vmas = 1;
     /* where file offset 0 lies, as segments of a module keep their distances */
-    return found.record.inode ? found.record.start - found.record.page_offset * STACK_PAGE : 0;
+    return record->inode ? record->start - record->page_offset * STACK_PAGE : 0;
 }
 
 /* AT_PHDR (3) of the auxiliary vector: the program headers follow the ELF header on the
@@ -186,7 +170,6 @@ static __noinline int capture_process(struct task_struct *task, struct capture *
     /* not a copy of the registers on the stack: the frames of a call chain share 512 bytes
      * (MAX_BPF_STACK), and 6.1 refuses what 6.18 takes */
     event->vmas = 0;
-    event->vma_errors = 0;
     event->elf[0].address = 0;
     event->elf[0].length = 0;
     event->elf[1].address = 0;
@@ -280,6 +263,13 @@ static __noinline int capture_thread(struct task_struct *task, struct capture *c
     /* Whole pages from below the red zone up: a page is there or it is not. */
     __u64 stack = (regs.sp - 128) & ~(STACK_PAGE - 1ULL);
     __u32 pages = 0;
+    /* of a stack that has overflowed sp is below what there is of it */
+    for (int i = 0; i < STACK_SKIP_PAGES; i++) {
+        char probe;
+        if (!bpf_probe_read_user(&probe, 1, (void *)stack))
+            break;
+        stack += STACK_PAGE;
+    }
     for (int i = 0; i < STACK_PAGES_MAX; i++) {
         char probe;
         if (i >= stack_pages_max || bpf_probe_read_user(&probe, 1, (void *)(stack + i * STACK_PAGE)))

@@ -25,7 +25,7 @@ namespace incident::bpf
 #endif
 
 /* Layout version of everything below. */
-#define EVENT_LAYOUT 2
+#define EVENT_LAYOUT 3
 
 #define COMM_LEN 16
 #define SYSCALL_ARGS 6
@@ -46,6 +46,11 @@ namespace incident::bpf
 #define WINDOW_LEN 256      /* bytes around a pointer: 128 before, 128 from it on */
 #define VMA_RECORDS 4
 #define VMA_NAME_LEN 64
+#define MAPS_ENTRIES 256    /* mappings an event */
+#define MAPS_NAMES_LEN 8192 /* bytes of path components an event */
+#define MAPS_PART_LEN 256   /* NAME_MAX and its NUL */
+#define MAPS_PATH_ROOM 2048 /* what must be free to begin another path in the same event */
+#define POINTER_WINDOWS 64
 #define ELF_HEAD_LEN 1024
 #define ELF_HEADS 2
 #define STACK_PAGES_MAX 64
@@ -256,17 +261,19 @@ struct process_entry {
 /* ---- ring-buffer events -------------------------------------------------- */
 
 enum event_kind {
-    EVENT_DEATH = 1,    /* struct death_event: once a process, by the thread whose signal kills it */
-    EVENT_THREAD = 2,   /* struct thread_event + stack bytes: each thread of that process */
-    EVENT_GONE = 3,     /* struct event_header: the last thread of it has exited */
-    EVENT_SIGNAL = 4,   /* struct death_event with fatal = 0: a handled or ignored signal a rule asked for */
-    EVENT_WATCH = 5,    /* struct watch_event: is this process to be watched? */
-    EVENT_MOMENT = 6,   /* struct death_event with fatal = 0: a process that a trigger, or the daemon, asked about */
-    EVENT_TRIGGER = 7,  /* struct trigger_head and what its kind adds: a rule may fire */
-    EVENT_OOM = 8,      /* struct oom_event: the OOM killer has chosen */
-    EVENT_STARTED = 9,  /* struct trigger_head: a process that latency rules are about was seen for the first time */
-    EVENT_LATENCY = 20, /* struct latency_event: a probed call is over and took too long */
-    EVENT_TXG = 21,     /* struct txg_event: a sync of a ZFS pool that took long has returned */
+    EVENT_DEATH = 1,     /* struct death_event: once a process, by the thread whose signal kills it */
+    EVENT_THREAD = 2,    /* struct thread_event + stack bytes: each thread of that process */
+    EVENT_GONE = 3,      /* struct event_header: the last thread of it has exited */
+    EVENT_SIGNAL = 4,    /* struct death_event with fatal = 0: a handled or ignored signal a rule asked for */
+    EVENT_WATCH = 5,     /* struct watch_event: is this process to be watched? */
+    EVENT_MOMENT = 6,    /* struct death_event with fatal = 0: a process that a trigger, or the daemon, asked about */
+    EVENT_TRIGGER = 7,   /* struct trigger_head and what its kind adds: a rule may fire */
+    EVENT_OOM = 8,       /* struct oom_event: the OOM killer has chosen */
+    EVENT_MAPS = 10,     /* struct maps_event: the mappings of a process that dies; after its EVENT_DEATH */
+    EVENT_POINTERS = 11, /* struct pointers_event: what the crashed thread's stack points at; before its EVENT_THREAD */
+    EVENT_STARTED = 9,   /* struct trigger_head: a process that latency rules are about was seen for the first time */
+    EVENT_LATENCY = 20,  /* struct latency_event: a probed call is over and took too long */
+    EVENT_TXG = 21,      /* struct txg_event: a sync of a ZFS pool that took long has returned */
 };
 
 struct event_header {
@@ -339,10 +346,39 @@ struct death_event {
     __u32 cgroup_parts, cgroup_cut;
     char cgroup[CGROUP_PARTS][CGROUP_PART_LEN]; /* [0] is the innermost */
     __u32 vmas;
-    __u32 vma_errors; /* bpf_find_vma failed: the lock was taken */
+    __u32 pad;
     struct vma_record vma[VMA_RECORDS];
     struct elf_head elf[ELF_HEADS]; /* of the module ip lies in; of the executable */
     __u64 auxv[48];                 /* mm->saved_auxv */
+};
+
+enum maps_flag { /* beside VM_READ, VM_WRITE and VM_EXEC, which are 1, 2 and 4 */
+                 MAPS_SHARED = 8,
+                 MAPS_DELETED = 16,
+                 MAPS_PATH_CUT = 32, /* deeper than PATH_PARTS, or the names had no room */
+};
+
+struct maps_entry {
+    __u64 start, end;
+    __u64 page_offset; /* vm_pgoff */
+    __u64 inode;       /* 0: anonymous */
+    __u32 device;      /* kernel's internal dev_t */
+    __u16 flags;
+    __u16 parts; /* of its path: strings with their NULs in names, from path on, last component first */
+    __u32 path;
+    __u32 pad;
+};
+
+/* Sent with as many entries as are used. */
+struct maps_event {
+    struct event_header h;
+    __u32 count;
+    __u32 names_length;
+    __u32 part; /* 0, 1, 2 … of one address space */
+    __u16 more; /* another part follows */
+    __u16 cut;  /* the walk ended early: mappings are missing */
+    char names[MAPS_NAMES_LEN];
+    struct maps_entry entry[MAPS_ENTRIES];
 };
 
 enum window_status { WINDOW_UNUSED = 0, WINDOW_READ = 1, WINDOW_ABSENT = 2, WINDOW_PARTIAL = 3 };
@@ -352,9 +388,20 @@ struct memory_window {
     __u64 address;
     __u16 length; /* bytes read */
     __u8 status;  /* enum window_status */
-    __u8 which;   /* index into user_registers.r, or 255 */
+    __u8 which;   /* index into user_registers, or one of the next */
     __u32 pad;
     __u8 bytes[WINDOW_LEN];
+};
+
+#define WINDOW_OF_STACK 254   /* a word of the stack points there */
+#define WINDOW_OF_MAPPING 253 /* the last mapping the thread made before abort(3) raised SIGABRT */
+
+/* Sent with as many windows as are used. */
+struct pointers_event {
+    struct event_header h;
+    __u32 count;
+    __u32 pad;
+    struct memory_window window[POINTER_WINDOWS];
 };
 
 /* In the order of struct user_regs_struct (ptrace, NT_PRSTATUS), without the
@@ -620,13 +667,14 @@ enum loss_place {
     LOSS_PATH_CUT,
     LOSS_PATH_FAULT,
     LOSS_FREE_SLOT, /* free list refused a slot: it is lost until restart */
-    LOSS_VMA,       /* bpf_find_vma failed */
     LOSS_SCRATCH,   /* per-CPU scratch missing: cannot happen, counted all the same */
     LOSS_TXG_SYNC,  /* more than TXG_SYNCS in flight */
     LOSS_TXG_EVENT, /* ring buffer full: txg_event */
     LOSS_TRIGGER,   /* ring buffer full: a rule's condition was met and nobody knows */
     LOSS_MOMENT,    /* ring buffer full: the process of a trigger */
     LOSS_IN_FLIGHT, /* a reclaim or block request in flight that found no room */
+    LOSS_MAPS,      /* ring buffer full: some of the mappings */
+    LOSS_POINTERS,  /* ring buffer full: what the stack points at */
     LOSS_PLACES
 };
 
@@ -717,6 +765,9 @@ EVENT_ASSERT(sizeof(struct lineage_record) == 40);
 EVENT_ASSERT(sizeof(struct event_header) == 40);
 EVENT_ASSERT(sizeof(struct vma_record) == 112);
 EVENT_ASSERT(sizeof(struct memory_window) == 272);
+EVENT_ASSERT(sizeof(struct maps_entry) == 48);
+EVENT_ASSERT(sizeof(struct maps_event) == 56 + MAPS_NAMES_LEN + MAPS_ENTRIES * 48);
+EVENT_ASSERT(sizeof(struct pointers_event) == 48 + POINTER_WINDOWS * 272);
 EVENT_ASSERT(sizeof(struct user_registers) == 192);
 EVENT_ASSERT(sizeof(struct process_entry) < 4096);
 EVENT_ASSERT(sizeof(struct watch_key) == 56);

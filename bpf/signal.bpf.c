@@ -7,7 +7,8 @@
 // threads passes signal_deliver once, in its own context — the one that took the signal
 // with it, all others with SIGKILL (kernel/signal.c, get_signal) — which is the last
 // moment at which its registers and stack can be read without a race.
-#include "bpf/capture.bpf.h"
+#include "bpf/address_space.bpf.h"
+#include "bpf/pointers.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -187,9 +188,12 @@ int BPF_PROG(signal_taken, int delivered, struct kernel_siginfo *info, struct k_
             process->death_address = (__u64)BPF_CORE_READ(info, _sifields._sigfault._addr);
         }
         process->death_event = capture_process(task, &capture) ? 1 : 2;
+        capture_maps(task);
     }
     if (thread)
         thread->state = SLOT_PINNED;
+    if (capture.role == ROLE_CRASHED)
+        capture_pointers(task, &capture);
     if (capture_thread(task, &capture, thread)) {
         if (thread)
             thread->captured = 1;

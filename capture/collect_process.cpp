@@ -19,6 +19,7 @@ struct Target {
     std::uint64_t start_boot_ns;
     CollectLimits limits;
     ProcessDir dir;
+    std::string own_pid; // in the process's own namespace; "" until its status is read
 };
 using Shared = std::shared_ptr<Target>;
 
@@ -46,6 +47,17 @@ Collector file(const Shared &target, const char *name, bool needs_memory = false
                     return Outcome{false, std::string(name) + ": empty, the process has no memory any more", {}};
                 Outcome outcome{true, cut_at(*text, cap), {}};
                 outcome.files.emplace_back(std::string("process/") + name, std::move(text->bytes));
+                return outcome;
+            }};
+}
+
+// Also tells the pid the process knows itself by: the last number of "NSpid:".
+Collector status(const Shared &target) {
+    return {"status", [target, read = file(target, "status").run](const Deadline &deadline) {
+                Outcome outcome = read(deadline);
+                std::string_view ids;
+                if (!outcome.files.empty() && line_value(outcome.files.front().second, "NSpid:", ids))
+                    target->own_pid = ids.substr(ids.find_last_of(" \t") + 1);
                 return outcome;
             }};
 }
@@ -155,6 +167,23 @@ Outcome collect_cgroup(const Target &target) {
     return outcome;
 }
 
+// What a JIT compiler says of its code, by perf's convention (tools/perf/Documentation/jit-interface.txt), in the
+// process's own /tmp.  Anybody may have written it: no link is followed, nothing but a regular file is read.
+Outcome collect_perf_map(const Target &target) {
+    constexpr std::uint64_t cap = 16u << 20;
+    const UniqueFd root(::openat(target.dir.live(), "root", O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (target.own_pid.empty() || !root)
+        return {true, "", {}};
+    auto text = read_regular(root.get(), "tmp/perf-" + target.own_pid + ".map", cap);
+    if (!text && text.error().code == ENOENT)
+        return {true, "", {}}; // few processes have one
+    if (!text)
+        return failed(text.error());
+    Outcome outcome;
+    outcome.files.emplace_back("process/perf_map", std::move(*text));
+    return outcome;
+}
+
 std::string check_start(const Target &target) {
     const auto stat = target.dir.stat();
     if (!stat)
@@ -195,7 +224,7 @@ void collect_process(const OsRoots &os, std::uint32_t pid, std::uint64_t start_b
     auto target = std::make_shared<Target>(Target{os, pid, start_boot_ns, limits, {}});
     std::vector<Collector> collectors{
         file(target, "maps", true),
-        file(target, "status"),
+        status(target),
         file(target, "auxv", true),
         file(target, "cmdline"),
         link(target, "exe"),
@@ -211,6 +240,7 @@ void collect_process(const OsRoots &os, std::uint32_t pid, std::uint64_t start_b
         file(target, "stat"),
         file(target, "mountinfo"),
         file(target, "smaps_rollup", true),
+        {"perf_map", [target](const Deadline &) { return collect_perf_map(*target); }},
         {"cgroup_files", [target](const Deadline &) { return collect_cgroup(*target); }},
     };
     if (limits.environ)

@@ -10,9 +10,11 @@ namespace incident::capture {
 namespace {
 
 constexpr std::int64_t SECOND = 1'000'000'000;
-// COREDUMP_TIMESTAMP is cut to the second; the clock is read when all threads have
-// stopped, shortly after the death.
-constexpr std::int64_t EARLIEST = -SECOND, LATEST = 2 * SECOND;
+// COREDUMP_TIMESTAMP is cut to the second; the clock is read when all threads have stopped, shortly after the
+// death, but it is the kernel's coarse one (ktime_get_real_seconds()), which lags by up to a tick: at the turn of a
+// second it may still say the one before.
+constexpr std::int64_t COARSE = SECOND / 20; // a tick is 10 ms at most (CONFIG_HZ_100); and the clock may be adjusted
+constexpr std::int64_t EARLIEST = -SECOND - COARSE, LATEST = 2 * SECOND;
 constexpr std::int64_t WINDOW = 60 * SECOND;
 // No stack starts further below its unrandomized top (arguments and environment).
 constexpr std::uint64_t STACK_SLACK = 8u << 20;
@@ -75,7 +77,7 @@ std::string contradiction(const CoreEntry &entry, const DeathIdentity &death, st
     if (late > WINDOW)
         return "it is of a dump " + seconds(late) + " after the death";
     if (death.start_boot_ns != 0 && death.boottime_offset_ns != 0 && entry.death_us != 0 &&
-        entry.death_us * 1000 + SECOND < death.start_boot_ns + death.boottime_offset_ns)
+        entry.death_us * 1000 + SECOND + COARSE < death.start_boot_ns + death.boottime_offset_ns)
         return "it is older than the process";
     return "";
 }

@@ -14,20 +14,6 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-std::string dumped(const Json &json, int indent) {
-    return json.dump(indent, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
-// An array of objects with an object a line: can be read, and is a third of the indented form.
-std::string dumped_lines(const Json &array) {
-    std::string text = "[";
-    for (const Json &element : array) {
-        text += text.size() == 1 ? "\n" : ",\n";
-        text += element.dump(-1, ' ', false, Json::error_handler_t::replace);
-    }
-    return text + "\n]\n";
-}
-
 const char *join_name(Join join) {
     return join == Join::Exact ? "exact" : join == Join::Window ? "window" : "none";
 }
@@ -39,6 +25,19 @@ std::string kernel_auxv(const bpf::death_event &event) {
 }
 
 } // namespace
+
+std::string json_text(const Json &json) {
+    return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string json_lines(const Json &array) {
+    std::string text = "[";
+    for (const Json &element : array) {
+        text += text.size() == 1 ? "\n" : ",\n";
+        text += element.dump(-1, ' ', false, Json::error_handler_t::replace);
+    }
+    return text + "\n]\n";
+}
 
 nlohmann::ordered_json core_json(const CoreLink &core) {
     return {{"join", join_name(core.join)},
@@ -58,9 +57,10 @@ std::vector<std::pair<std::string, std::string>> render_all(const RenderContext 
     MemoryImage memory = memory_of(context, redactor);
 
     files.emplace_back("timeline.jsonl", std::move(timeline));
-    files.emplace_back("threads.json", dumped_lines(threads));
+    files.emplace_back("threads.json", json_lines(threads));
     files.emplace_back("memory.json", std::move(memory.index));
     files.emplace_back("memory.bin", std::move(memory.bytes));
+    files.emplace_back("modules.json", json_lines(modules_of(context, redactor)));
     for (const auto &[path, bytes] : context.collected.files)
         files.emplace_back(path, redactor.file(path, bytes));
     if (!context.collected.file("process/auxv"))
@@ -68,7 +68,7 @@ std::vector<std::pair<std::string, std::string>> render_all(const RenderContext 
             files.emplace_back("process/auxv", std::move(auxv));
     const Json incident = incident_of(context, redactor);
     files.emplace_back("summary.txt", render_summary(incident, threads, files.front().second));
-    files.emplace_back("incident.json", dumped(incident, 2));
+    files.emplace_back("incident.json", json_text(incident));
     return files;
 }
 
@@ -101,7 +101,7 @@ Result<std::vector<std::pair<std::string, std::string>>> rerender_core(const std
     incident["core"] = core_json(core);
     std::vector<std::pair<std::string, std::string>> files;
     files.emplace_back("summary.txt", render_summary(incident, threads, timeline));
-    files.emplace_back("incident.json", dumped(incident, 2));
+    files.emplace_back("incident.json", json_text(incident));
     return files;
 }
 

@@ -211,7 +211,17 @@ private:
         json["disposition"] = disposition_name(static_cast<std::uint8_t>(std::min(event_.disposition, 255u)));
         json["delivered"] = event_.delivered;
         json["from"] = event_.has_siginfo ? "siginfo" : "the last generated record";
+        json["siginfo"] = event_.has_siginfo ? Json(siginfo_bytes()) : Json();
         return json;
+    }
+
+    // kernel_siginfo, which is how siginfo_t begins (include/linux/signal_types.h), in hexadecimal
+    std::string siginfo_bytes() const {
+        constexpr std::size_t kernel_siginfo_size = 48;
+        std::string text;
+        for (std::size_t i = 0; i < kernel_siginfo_size; ++i)
+            text += fmt::format("{:02x}", event_.siginfo[i]);
+        return text;
     }
 
     Json memory() const {

@@ -4,6 +4,7 @@
 #include "capture/render_json.h"
 #include "capture/render_parts.h"
 #include "capture/render_threads.h"
+#include "capture/vdso.h"
 
 #include <algorithm>
 
@@ -25,6 +26,12 @@ public:
             for (const bpf::memory_window &window : thread.event->window)
                 add_window(window, thread.tid);
         }
+        for (const bpf::memory_window &window : process_.pointers)
+            add_window(window, process_.event.h.tid);
+        constexpr std::size_t vdso_at = 33; // AT_SYSINFO_EHDR, elf.h
+        for (std::size_t i = 0; i + 1 < std::size(process_.event.auxv); i += 2)
+            if (process_.event.auxv[i] == vdso_at && process_.event.auxv[i + 1])
+                add(process_.event.auxv[i + 1], own_vdso(), process_.event.h.tgid, "vdso");
         constexpr std::string_view names[ELF_HEADS] = {"elf head ip", "elf head exe"};
         for (std::size_t i = 0; i < ELF_HEADS; ++i) {
             const bpf::elf_head &head = process_.event.elf[i];
@@ -42,7 +49,11 @@ private:
         if (window.status != bpf::WINDOW_READ && window.status != bpf::WINDOW_PARTIAL)
             return;
         std::string what = "window";
-        if (const std::string_view name = register_name(window.which); !name.empty())
+        if (window.which == WINDOW_OF_STACK)
+            what = "pointed at by the stack";
+        else if (window.which == WINDOW_OF_MAPPING)
+            what = "last mapping";
+        else if (const std::string_view name = register_name(window.which); !name.empty())
             what.append(" ").append(name);
         add(window.address,
             {reinterpret_cast<const char *>(window.bytes), std::min<std::size_t>(window.length, WINDOW_LEN)}, tid,

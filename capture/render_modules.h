@@ -16,6 +16,7 @@ public:
 
     // The mapping of an address; null where it is in none, or in none known.
     const Mapping *mapping(std::uint64_t address) const { return maps_.find(address); }
+    const std::vector<Mapping> &all() const { return maps_.all(); }
     bool executable(std::uint64_t address) const {
         const Mapping *found = mapping(address);
         return found && found->execute;

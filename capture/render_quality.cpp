@@ -122,8 +122,6 @@ private:
     void count_losses() {
         for (const Loss &given : context_.input.losses)
             loss(given.where, given.reason, given.count);
-        const bpf::death_event &event = process_.event;
-        loss("mappings", "bpf_find_vma found the lock taken", event.vma_errors);
         if (!process_.entry && !std::holds_alternative<SignalTrigger>(context_.input.trigger)) {
             // a rule about the host fires for processes that nobody records
         } else if (!process_.entry) {

@@ -17,7 +17,8 @@ using Json = nlohmann::ordered_json;
 namespace {
 
 constexpr std::size_t columns = 100;
-constexpr std::size_t calls_shown = 12, threads_shown = 8, frames_shown = 3, opens_shown = 3, reasons_shown = 2;
+constexpr std::size_t calls_shown = 12, threads_shown = 8, frames_shown = 12, facts_shown = 8, opens_shown = 3,
+                      reasons_shown = 2;
 
 const Json &member(const Json &object, const char *key) {
     static const Json none;
@@ -89,6 +90,7 @@ public:
           recent_(timeline, number_of(member(incident, "thread"), "tid")) {}
 
     std::string render() {
+        verdict();
         line(text_of(incident_, "summary"));
         line("");
         field("when", text_of(incident_, "time"));
@@ -116,6 +118,36 @@ private:
     void field(std::string_view name, const std::string &text) {
         if (!text.empty())
             line(fmt::format("{:>9}  {}", name, text));
+    }
+
+    // What most likely happened, and under it what that rests on.
+    void verdict() {
+        const Json &claims = member(member(incident_, "verdict"), "claims");
+        if (!claims.is_array() || claims.empty())
+            return;
+        for (const Json &claim : claims) {
+            wrapped("", text_of(claim, "claim"));
+            const Json &facts = member(claim, "facts");
+            for (std::size_t i = 0; facts.is_array() && i < std::min(facts.size(), facts_shown); ++i)
+                if (facts[i].is_string())
+                    wrapped("  - ", terminal_text(facts[i].get_ref<const std::string &>()));
+        }
+        line("");
+    }
+
+    // In as many lines as it takes, broken at spaces.
+    void wrapped(std::string_view mark, std::string_view text) {
+        std::string prefix(mark);
+        while (!text.empty()) {
+            std::size_t length = text.size();
+            if (const std::size_t room = columns - mark.size(); length > room) {
+                const std::size_t space = text.rfind(' ', room);
+                length = space == std::string_view::npos || space == 0 ? room : space;
+            }
+            line(prefix + std::string(text.substr(0, length)));
+            text.remove_prefix(std::min(text.find_first_not_of(' ', length), text.size()));
+            prefix.assign(mark.size(), ' ');
+        }
     }
 
     void rule() {
@@ -210,9 +242,15 @@ private:
 
     static std::string frame_text(const Json &frame) {
         std::string text = text_of(frame, "ip");
-        const std::string module = text_of(frame, "module");
-        if (!module.empty())
-            text += "  " + module + "+" + text_of(frame, "offset");
+        const std::string module = text_of(frame, "module"), symbol = text_of(frame, "symbol"),
+                          file = text_of(frame, "file");
+        if (!symbol.empty())
+            text += "  " + symbol + (flag_of(frame, "inline") ? " [inlined]" : "");
+        if (!file.empty())
+            text += fmt::format(" at {}:{}", file.substr(file.rfind('/') + 1), number_of(frame, "line"));
+        else if (!module.empty())
+            text += symbol.empty() ? "  " + module + "+" + text_of(frame, "offset")
+                                   : " (" + module.substr(module.rfind('/') + 1) + ")";
         return text;
     }
 
@@ -301,6 +339,8 @@ private:
         if (flag_of(core, "pending"))
             text = "not there yet";
         field("core", text + (reason.empty() ? "" : ": " + reason));
+        if (flag_of(incident_, "mini_core"))
+            field("", "mini.core, made from registers, stacks and mappings, opens in gdb");
     }
 
     void quality() {

@@ -184,13 +184,15 @@ private:
         return json;
     }
 
-    // Of the victim's cgroup when it was chosen, of either version; null where there is no such file or no limit.
+    // Of the cgroup whose limit was reached (of a host's OOM kill, the victim's) when the victim was chosen, of either
+    // version; null where there is no such file or no limit.
     Json cgroup_number(std::initializer_list<const char *> names) const {
         for (const char *name : names)
             if (const std::string *text = context_.collected.file(std::string("cgroup_before/") + name)) {
                 std::uint64_t number = 0;
                 const auto [end, error] = std::from_chars(text->data(), text->data() + text->size(), number);
-                return error == std::errc() ? Json(number) : Json();
+                constexpr std::uint64_t no_limit = std::uint64_t{1} << 62; // v1 says PAGE_COUNTER_MAX pages
+                return error == std::errc() && number < no_limit ? Json(number) : Json();
             }
         return {};
     }

@@ -68,12 +68,15 @@ struct RuleRecord {
 };
 
 struct ProcessSnapshot {
-    bpf::death_event event{};                // the trigger; event.fatal tells a death from a signal only seen
-    std::optional<bpf::process_entry> entry; // lineage, signals
-    std::vector<ThreadSnapshot> threads;     // the crashed one first, then by tid
-    std::uint32_t threads_expected = 0;      // live threads of the process at the trigger
-    bool gone = false;                       // the last thread had exited when the snapshot was closed
-    bool deadline_passed = false;            // closed by the deadline: threads may be missing for that reason
+    bpf::death_event event{};                 // the trigger; event.fatal tells a death from a signal only seen
+    std::optional<bpf::process_entry> entry;  // lineage, signals
+    std::vector<ThreadSnapshot> threads;      // the crashed one first, then by tid
+    std::uint32_t threads_expected = 0;       // live threads of the process at the trigger
+    std::string kernel_maps;                  // its mappings as its death found them, like /proc/PID/maps; "" unknown
+    bool kernel_maps_cut = false;             // … and some are missing
+    std::vector<bpf::memory_window> pointers; // what the crashed thread's stack points at
+    bool gone = false;                        // the last thread had exited when the snapshot was closed
+    bool deadline_passed = false;             // closed by the deadline: threads may be missing for that reason
 };
 
 struct IncidentInput {

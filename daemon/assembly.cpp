@@ -37,6 +37,12 @@ void Assembler::take(std::span<const std::uint8_t> bytes) {
     case bpf::EVENT_THREAD:
         on_thread(bytes);
         break;
+    case bpf::EVENT_MAPS:
+        on_maps(bytes);
+        break;
+    case bpf::EVENT_POINTERS:
+        on_pointers(bytes);
+        break;
     case bpf::EVENT_GONE:
         on_gone(*header);
         break;
@@ -193,6 +199,14 @@ void Assembler::close(const Key &key, Assembly &assembly, bool overdue) {
                                 memory_deadline, assembly.collected);
         for (auto &thread : process.threads)
             keep_wanted(assembly.rule->context, thread);
+    }
+    if (auto &maps = assembly.collected.files["process/maps"]; maps.empty() && !process.kernel_maps.empty()) {
+        maps = std::move(process.kernel_maps);
+        assembly.collected.results.push_back(
+            {"kernel maps", !process.kernel_maps_cut,
+             process.kernel_maps_cut ? "some mappings are missing, or the names of some" : "", 0});
+    } else if (maps.empty()) {
+        assembly.collected.files.erase("process/maps");
     }
     if (assembly.oom) {
         ooms_.finish(*assembly.oom, assembly.collected);

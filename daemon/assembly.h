@@ -95,6 +95,8 @@ private:
     void on_death(const bpf::death_event &event);
     void on_moment(const bpf::death_event &event);
     void on_thread(std::span<const std::uint8_t> bytes);
+    void on_maps(std::span<const std::uint8_t> bytes);
+    void on_pointers(std::span<const std::uint8_t> bytes);
     void on_gone(const bpf::event_header &event);
     void on_watch(const bpf::watch_event &event);
     void on_oom(const bpf::oom_event &event);

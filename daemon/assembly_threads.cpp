@@ -1,11 +1,13 @@
 // The threads of an incident: from their events, and those that sent none.
 #include "daemon/assembly.h"
 
+#include "capture/kernel_maps.h"
 #include "daemon/clocks.h"
 #include "daemon/facts.h"
 #include "daemon/thread_limits.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 
 namespace incident::daemon {
@@ -76,6 +78,29 @@ void Assembler::add_thread(Assembly &assembly, const bpf::thread_event &event, s
         threads.insert(threads.begin(), std::move(thread));
     else
         threads.push_back(std::move(thread));
+}
+
+// The mappings of a dying process; its /proc may be gone by now.
+void Assembler::on_maps(std::span<const std::uint8_t> bytes) {
+    const auto header = event_of<bpf::event_header>(bytes);
+    const auto found = assemblies_.find({header->tgid, header->process_start_boot_ns, 0});
+    if (found == assemblies_.end() || found->second.closed)
+        return;
+    auto &process = found->second.input.process;
+    process.kernel_maps += capture::kernel_maps_text(bytes, process.event, process.kernel_maps_cut);
+}
+
+void Assembler::on_pointers(std::span<const std::uint8_t> bytes) {
+    const auto header = event_of<bpf::event_header>(bytes);
+    const auto found = assemblies_.find({header->tgid, header->process_start_boot_ns, 0});
+    if (found == assemblies_.end() || found->second.closed)
+        return;
+    auto &windows = found->second.input.process.pointers;
+    windows.clear();
+    for (std::size_t at = offsetof(bpf::pointers_event, window);
+         windows.size() < POINTER_WINDOWS && at + sizeof(bpf::memory_window) <= bytes.size();
+         at += sizeof(bpf::memory_window))
+        std::memcpy(&windows.emplace_back(), bytes.data() + at, sizeof(bpf::memory_window));
 }
 
 // Threads that have a ring but sent no event: what did not fit into the ring buffer, or

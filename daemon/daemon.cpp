@@ -152,6 +152,15 @@ Status Daemon::open_state() {
     if (!writer)
         return fail(writer.error());
     writer_ = std::move(*writer);
+    const std::string program = config_.capture.analyse ? Analyst::find_program() : "";
+    if (config_.capture.analyse && program.empty())
+        spdlog::warn("incidentctl is not beside this program nor installed: incidents are explained when looked at");
+    analyst_ = std::make_unique<Analyst>(program, options_.state, [this](std::string name, auto analysis) {
+        AmendJob job{std::move(name), std::monostate{}};
+        if (analysis)
+            job.news = std::move(*analysis);
+        writer_->submit(std::move(job));
+    });
     incidents_.emplace(std::move(*incidents));
     return {};
 }
@@ -296,8 +305,14 @@ void Daemon::on_written() {
     for (const auto &result : writer_->take_results()) {
         if (!result.error.empty())
             spdlog::error("incident {}: {}", result.name, result.error);
+        if (result.reported)
+            continue;
         if (result.amended) {
-            spdlog::debug("core of {}: {}", result.name, result.summary);
+            settle(result.name, result.analysed ? Awaited::Analysis : Awaited::Core);
+            if (!result.analysed)
+                spdlog::debug("core of {}: {}", result.name, result.summary);
+            else if (!result.summary.empty())
+                spdlog::info("verdict on {}: {}", result.name, result.summary);
             continue;
         }
         const auto wanted = core_wanted_.extract(result.name);
@@ -306,6 +321,9 @@ void Daemon::on_written() {
             continue;
         }
         ++counters_.committed;
+        awaited_[result.name];
+        if (!result.light && analyst_ && analyst_->submit(result.name))
+            awaited_[result.name].insert(Awaited::Analysis);
         spdlog::info("incident {}: {} (committed {:.1f} ms after the trigger, {:.1f} ms of writing)", result.name,
                      result.summary, static_cast<double>(result.since_trigger_ns) / 1e6,
                      static_cast<double>(result.took_ns) / 1e6);
@@ -313,9 +331,23 @@ void Daemon::on_written() {
             const auto give_up = static_cast<std::uint64_t>(config_.capture.core_wait.count());
             cores_->follow(result.name, wanted.mapped().input, wanted.mapped().exe, wanted.mapped().auxv,
                            wanted.mapped().input.clocks.monotonic_ns + give_up);
+            awaited_[result.name].insert(Awaited::Core);
             on_cores();
         }
+        settle(result.name, Awaited::Nothing);
     }
+}
+
+// The journal is told of an incident once, when its core and its verdict are known or will not be.
+void Daemon::settle(const std::string &bundle, Awaited known) {
+    const auto found = awaited_.find(bundle);
+    if (found == awaited_.end())
+        return; // reported
+    found->second.erase(known);
+    if (!found->second.empty())
+        return;
+    awaited_.erase(found);
+    writer_->submit(ReportJob{bundle});
 }
 
 void Daemon::on_cores() {
@@ -376,12 +408,15 @@ void Daemon::reload() {
 // stay "pending" in their bundles, and the reader looks again.
 void Daemon::finish() {
     spdlog::info("stopping");
+    analyst_.reset(); // what is not explained by now incidentctl explains when asked
     if (auto consumed = recorder_->consume([this](auto bytes) { assembler_->take(bytes); }); !consumed)
         spdlog::error("{}", consumed.error().what);
     assembler_->close_all();
     while (writer_->pending())
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     on_written();
+    for (const auto &[bundle, unknown] : std::exchange(awaited_, {}))
+        writer_->submit(ReportJob{bundle});
     while (writer_->pending())
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     on_written();
@@ -394,9 +429,9 @@ std::string Daemon::answer(const std::string &request) {
         return "{\"error\": \"unknown request\"}\n";
     const auto now = clock_ns(CLOCK_MONOTONIC);
     const ConditionStates states = condition_states();
-    return status_json({*recorder_, *engine_, *storm_, states, costs_, rule_errors_, counters_,
-                        assembler_->open() + writer_->pending(), assembler_->counters().suppressed, options_.state,
-                        clock_ns(CLOCK_REALTIME) - (now - started_ns_), now - started_ns_});
+    return status_json({*recorder_, *engine_, *storm_, states, costs_, rule_errors_, counters_, analyst_->counters(),
+                        analyst_->pending(), assembler_->open() + writer_->pending(), assembler_->counters().suppressed,
+                        options_.state, clock_ns(CLOCK_REALTIME) - (now - started_ns_), now - started_ns_});
 }
 
 int check(const Options &options) {

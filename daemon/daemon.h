@@ -4,6 +4,7 @@
 #pragma once
 
 #include "capture/bundle.h"
+#include "daemon/analyst.h"
 #include "daemon/assembly.h"
 #include "daemon/blocked_watch.h"
 #include "daemon/control.h"
@@ -23,7 +24,9 @@
 #include "daemon/txg_watch.h"
 #include "daemon/writer.h"
 
+#include <map>
 #include <memory>
+#include <set>
 
 namespace incident::daemon {
 
@@ -60,6 +63,8 @@ private:
     void allow_dumps();
     bool may_dump_unasked(const rules::ProcessFacts &process) const;
     void on_written();
+    enum class Awaited { Nothing, Core, Analysis };
+    void settle(const std::string &bundle, Awaited known);
     void on_second();
     void on_cores();
     void reload();
@@ -85,6 +90,7 @@ private:
     std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> txg_told_;
     std::optional<capture::IncidentsDir> incidents_;
     std::unique_ptr<Writer> writer_;
+    std::unique_ptr<Analyst> analyst_; // hands what it finds to the writer
     std::optional<Assembler> assembler_;
     std::optional<CoreFollower> cores_;
     std::optional<Control> control_;
@@ -94,6 +100,7 @@ private:
         std::string exe, auxv;
     };
     std::map<std::string, Written> core_wanted_;
+    std::map<std::string, std::set<Awaited>> awaited_; // what is still to be known of a bundle before it is reported
     std::string boot_id_;
     IncidentCounters counters_;
     std::uint64_t started_ns_ = 0;

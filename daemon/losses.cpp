@@ -29,8 +29,6 @@ const char *loss_name(int place) {
         return "paths: not readable";
     case bpf::LOSS_FREE_SLOT:
         return "slots: free list refused a slot";
-    case bpf::LOSS_VMA:
-        return "mappings: the crash's own was not looked up";
     case bpf::LOSS_SCRATCH:
         return "scratch memory missing";
     case bpf::LOSS_TXG_SYNC:
@@ -43,6 +41,10 @@ const char *loss_name(int place) {
         return "ring buffer: process of a trigger";
     case bpf::LOSS_IN_FLIGHT:
         return "reclaims and block requests in flight: no room";
+    case bpf::LOSS_MAPS:
+        return "ring buffer: mappings";
+    case bpf::LOSS_POINTERS:
+        return "ring buffer: memory the stack points at";
     default:
         return "unknown place";
     }
@@ -50,7 +52,8 @@ const char *loss_name(int place) {
 
 bool of_capture(int place) {
     return place == bpf::LOSS_DEATH_EVENT || place == bpf::LOSS_THREAD_EVENT || place == bpf::LOSS_THREAD_STACK ||
-           place == bpf::LOSS_GONE_EVENT || place == bpf::LOSS_VMA || place == bpf::LOSS_MOMENT;
+           place == bpf::LOSS_GONE_EVENT || place == bpf::LOSS_MOMENT || place == bpf::LOSS_MAPS ||
+           place == bpf::LOSS_POINTERS;
 }
 
 const char *loss_reason(int place) {
@@ -63,12 +66,12 @@ const char *loss_reason(int place) {
     case bpf::LOSS_TRIGGER:
     case bpf::LOSS_TXG_EVENT:
     case bpf::LOSS_MOMENT:
+    case bpf::LOSS_MAPS:
+    case bpf::LOSS_POINTERS:
         return "full: [record] ring_buffer is too small for what died at once";
     case bpf::LOSS_SLOT:
     case bpf::LOSS_PROCESS_ENTRY:
         return "more live threads or processes than configured";
-    case bpf::LOSS_VMA:
-        return "the address space was locked by another thread";
     case bpf::LOSS_PATH_FAULT:
         return "the memory was unreadable at entry and at return";
     default:

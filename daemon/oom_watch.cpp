@@ -18,6 +18,15 @@ bool limit_is_reached(const capture::Collected &files) {
     return false;
 }
 
+// The cgroup whose limit was reached, as lines of /proc/PID/cgroup.  By the kernel's own word: a victim that is
+// already exiting stands in the root of a v1 hierarchy, and one that is gone nowhere.
+std::string lines_of(const std::string &memcg, const std::string &proc_cgroup) {
+    const std::string v1 = "1:memory:" + memcg + "\n", v2 = "0::" + memcg + "\n";
+    if (proc_cgroup.empty())
+        return v1 + v2;
+    return proc_cgroup.find(":memory:") != std::string::npos ? v1 : v2;
+}
+
 } // namespace
 
 const OomKill &OomWatch::note(const bpf::oom_event &event, std::uint32_t victim) {
@@ -28,8 +37,10 @@ const OomKill &OomWatch::note(const bpf::oom_event &event, std::uint32_t victim)
     kill.trigger.event->kernel_frames = std::min<__u32>(event.kernel_frames, KERNEL_FRAMES);
     kill.trigger.event->cgroup_parts = std::min<__u32>(event.cgroup_parts, CGROUP_PARTS);
     kill.proc_cgroup = capture::cgroup_of_process(os_, victim);
-    capture::collect_cgroup_memory(os_, kill.proc_cgroup, "cgroup_before", kill.before);
     capture::read_oom_log(capture::recent_kernel_log(os_, log_span), victim, kill.trigger);
+    if (kill.trigger.constraint == "CONSTRAINT_MEMCG" && kill.trigger.oom_memcg.starts_with('/'))
+        kill.proc_cgroup = lines_of(kill.trigger.oom_memcg, kill.proc_cgroup);
+    capture::collect_cgroup_memory(os_, kill.proc_cgroup, "cgroup_before", kill.before);
     kill.cgroup =
         kill.trigger.constraint.empty() ? limit_is_reached(kill.before) : kill.trigger.constraint == "CONSTRAINT_MEMCG";
     std::erase_if(kills_, [&](const OomKill &old) { return old.tgid == victim || old.t_ns + lasts_ns < kill.t_ns; });

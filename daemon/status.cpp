@@ -94,6 +94,11 @@ std::string status_json(const StatusInput &input) {
           {"suppressed", input.suppressed},
           {"counted", input.incidents.counted},
           {"recovered", input.incidents.recovered}}},
+        {"analyses",
+         {{"done", input.analyses.done},
+          {"pending", input.analyses_pending},
+          {"failed", input.analyses.failed},
+          {"passed_over", input.analyses.passed_over}}},
         {"self", {{"rss_bytes", own_rss_bytes()}, {"cpu_ns", clock_ns(CLOCK_PROCESS_CPUTIME_ID)}}},
     };
     constexpr std::size_t signatures_shown = 32;

@@ -1,6 +1,7 @@
 // The daemon's account of itself: what `incidentctl status` prints.
 #pragma once
 
+#include "daemon/analyst.h"
 #include "daemon/cost_meter.h"
 #include "daemon/recorder.h"
 #include "daemon/rule_states.h"
@@ -25,6 +26,8 @@ struct StatusInput {
     const CostMeter &costs;
     const std::vector<std::string> &rule_errors;
     IncidentCounters incidents;
+    AnalystCounters analyses;
+    std::uint64_t analyses_pending = 0;
     std::uint64_t pending = 0, suppressed = 0;
     std::string state;
     std::uint64_t started_realtime_ns = 0, uptime_ns = 0;

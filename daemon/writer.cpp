@@ -4,6 +4,7 @@
 #include "daemon/build_ids.h"
 #include "daemon/clocks.h"
 #include "daemon/facts.h"
+#include "daemon/incident_entry.h"
 #include "daemon/kernel_symbols.h"
 
 #include <fmt/format.h>
@@ -58,6 +59,12 @@ void Writer::submit(AmendJob job) {
     work_.notify_one();
 }
 
+void Writer::submit(ReportJob job) {
+    const std::lock_guard lock(mutex_);
+    queue_.emplace_back(std::move(job)); // one for each bundle written
+    work_.notify_one();
+}
+
 std::vector<WriteResult> Writer::take_results() {
     eventfd_t ignored;
     ::eventfd_read(wake_.get(), &ignored);
@@ -81,8 +88,13 @@ void Writer::run() {
         queue_.pop_front();
         busy_ = true;
         lock.unlock();
-        WriteResult result =
-            std::holds_alternative<WriteJob>(job) ? write(std::get<WriteJob>(job)) : amend(std::get<AmendJob>(job));
+        WriteResult result;
+        if (auto *write_job = std::get_if<WriteJob>(&job))
+            result = write(*write_job);
+        else if (auto *amend_job = std::get_if<AmendJob>(&job))
+            result = amend(*amend_job);
+        else
+            result = report(std::get<ReportJob>(job));
         lock.lock();
         busy_ = false;
         results_.push_back(std::move(result));
@@ -95,6 +107,7 @@ WriteResult Writer::write(WriteJob &job) {
     WriteResult result;
     result.name = job.name;
     auto &incident = job.incident;
+    result.light = incident.input.light;
     const auto &event = incident.input.process.event;
     if (incident.rule->context.host && !incident.input.light)
         capture::collect_host(os_, kernel_log_slice, {}, incident.collected);
@@ -135,11 +148,20 @@ WriteResult Writer::write(WriteJob &job) {
     return result;
 }
 
-WriteResult Writer::amend(const AmendJob &job) {
+WriteResult Writer::amend(AmendJob &job) {
     const std::uint64_t begin = clock_ns(CLOCK_MONOTONIC);
     WriteResult result;
     result.name = job.name;
     result.amended = true;
+    auto *core = std::get_if<capture::CoreLink>(&job.news);
+    auto *analysis = std::get_if<capture::BundleAnalysis>(&job.news);
+    result.analysed = core == nullptr;
+    if (!core && !analysis)
+        return result;
+    if (core)
+        result.summary = core->join == capture::Join::None ? core->reason : core->file;
+    else if (const auto verdict = analysis->document.find("verdict"); verdict != analysis->document.end())
+        result.summary = verdict->is_object() ? verdict->value("sentence", "") : "";
     auto amended = [&]() -> Status {
         const auto bundle = directory_.bundle(job.name);
         if (!bundle)
@@ -149,15 +171,31 @@ WriteResult Writer::amend(const AmendJob &job) {
         for (const auto *file : {&incident, &threads, &timeline})
             if (!*file)
                 return fail(file->error());
-        auto files = capture::rerender_core(*incident, *threads, *timeline, job.core);
+        auto files = core ? capture::rerender_core(*incident, *threads, *timeline, *core)
+                          : capture::merge_analysis(*incident, *threads, *timeline, std::move(*analysis));
         if (!files)
             return fail(files.error());
-        return directory_.amend(job.name, *files);
+        if (auto replaced = directory_.amend(job.name, *files); !replaced)
+            return replaced;
+        if (!core) // the bundle has grown
+            return retention_.keep_within(directory_, job.name);
+        return {};
     }();
     if (!amended)
         result.error = amended.error().what;
-    result.summary = job.core.join == capture::Join::None ? job.core.reason : job.core.file;
     result.took_ns = clock_ns(CLOCK_MONOTONIC) - begin;
+    return result;
+}
+
+WriteResult Writer::report(const ReportJob &job) {
+    WriteResult result;
+    result.name = job.name;
+    result.reported = true;
+    const auto bundle = directory_.bundle(job.name);
+    if (!bundle)
+        return result; // removed meanwhile, for space
+    if (auto sent = send_incident_entry(*bundle, directory_.path() + "/" + job.name); !sent)
+        result.error = sent.error().what;
     return result;
 }
 

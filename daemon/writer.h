@@ -3,6 +3,7 @@
 #pragma once
 
 #include "capture/bundle.h"
+#include "capture/bundle_analysis.h"
 #include "capture/core_link.h"
 #include "daemon/assembly.h"
 #include "daemon/retention.h"
@@ -23,16 +24,25 @@ struct WriteJob {
     std::vector<std::string> redact;
 };
 
+// What has become known of a bundle that is written: its core, or what it means.
 struct AmendJob {
     std::string name;
-    capture::CoreLink core;
+    std::variant<capture::CoreLink, capture::BundleAnalysis, std::monostate> news; // the last: it cannot be analysed
+};
+
+// All that will be known soon is known: the journal may be told.
+struct ReportJob {
+    std::string name;
 };
 
 struct WriteResult {
     std::string name;
-    bool amended = false; // of an AmendJob
-    std::string error;    // "" = done
-    std::string summary;  // one line, for the log
+    bool amended = false;  // of an AmendJob
+    bool reported = false; // of a ReportJob
+    bool analysed = false; // … that brought an analysis
+    bool light = false;
+    std::string error;   // "" = done
+    std::string summary; // one line, for the log
     std::uint64_t took_ns = 0;
     std::uint64_t since_trigger_ns = 0; // trigger event → committed
 };
@@ -47,6 +57,7 @@ public:
 
     bool submit(WriteJob job); // false: the queue is full, the incident is lost
     void submit(AmendJob job);
+    void submit(ReportJob job);
     std::vector<WriteResult> take_results();
     int fd() const { return wake_.get(); }
     std::size_t pending() const;
@@ -55,7 +66,8 @@ private:
     Writer(capture::IncidentsDir directory, capture::OsRoots os, Budget budget, UniqueFd wake);
     void run();
     WriteResult write(WriteJob &job);
-    WriteResult amend(const AmendJob &job);
+    WriteResult amend(AmendJob &job);
+    WriteResult report(const ReportJob &job);
 
     capture::IncidentsDir directory_;
     capture::OsRoots os_;
@@ -63,7 +75,7 @@ private:
     UniqueFd wake_;
     mutable std::mutex mutex_;
     std::condition_variable work_;
-    std::deque<std::variant<WriteJob, AmendJob>> queue_;
+    std::deque<std::variant<WriteJob, AmendJob, ReportJob>> queue_;
     std::vector<WriteResult> results_;
     bool busy_ = false, stop_ = false;
     std::thread thread_;

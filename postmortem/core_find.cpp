@@ -1,6 +1,7 @@
 #include "postmortem/core_find.h"
 
-#include "postmortem/escape.h"
+#include "postmortem/core_progress.h"
+#include "postmortem/times.h"
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -17,11 +18,50 @@ std::uint64_t bytes_of(const std::string &file) {
     return stat(file.c_str(), &status) == 0 && S_ISREG(status.st_mode) ? static_cast<std::uint64_t>(status.st_size) : 0;
 }
 
+// ", 1.2 GiB written so far"
+std::string so_far(const capture::DeathIdentity &death, const capture::OsRoots &os) {
+    const auto bytes = core_bytes_so_far(death, os);
+    return bytes ? fmt::format(", {} written so far", size_text(*bytes)) : "";
+}
+
+std::string seconds_text(std::chrono::nanoseconds time) {
+    return span_text(static_cast<std::uint64_t>(std::max<std::int64_t>(time.count(), 0)));
+}
+
+// One line on a terminal, written over itself; gone when it is destroyed.
+class WaitingLine {
+public:
+    WaitingLine(Output &err, std::chrono::nanoseconds patience) : err_(err), patience_(patience) {}
+    WaitingLine(const WaitingLine &) = delete;
+    ~WaitingLine() {
+        if (!shown_)
+            return;
+        err_.write("\r\x1b[K");
+        err_.flush();
+    }
+    void show(std::chrono::nanoseconds waited, const capture::DeathIdentity &death, const capture::OsRoots &os) {
+        if (!err_.terminal())
+            return;
+        err_.write(fmt::format("\rwaiting for systemd-coredump to finish the core … {} s of at most {}{}\x1b[K",
+                               std::chrono::duration_cast<std::chrono::seconds>(waited).count(),
+                               seconds_text(patience_), so_far(death, os)));
+        err_.flush();
+        shown_ = true;
+    }
+
+private:
+    Output &err_;
+    std::chrono::nanoseconds patience_;
+    bool shown_ = false;
+};
+
 } // namespace
 
 std::string LocatedCore::why_not() const {
     if (usable())
         return "";
+    if (!waited.empty())
+        return link.reason.empty() ? waited : fmt::format("{}; {}", link.reason, waited);
     if (link.join == capture::Join::None)
         return link.reason.empty() ? "no core belongs to this incident" : link.reason;
     if (link.file.empty())
@@ -42,7 +82,7 @@ const char *join_name(capture::Join join) {
 }
 
 LocatedCore locate_core(const Incident &incident, const CoreFinder &find) {
-    LocatedCore stored{incident.stored_core(), ""};
+    LocatedCore stored{.link = incident.stored_core(), .unreachable = "", .waited = ""};
     if (!stored.link.file.empty())
         stored.link.file_bytes = bytes_of(stored.link.file);
     const capture::DeathIdentity death = incident.death();
@@ -56,7 +96,7 @@ LocatedCore locate_core(const Incident &incident, const CoreFinder &find) {
     // The journal forgets; what was once proved stays so.
     if (live->join == capture::Join::None && stored.link.join != capture::Join::None)
         return stored;
-    LocatedCore located{*live, ""};
+    LocatedCore located{.link = *live, .unreachable = "", .waited = ""};
     if (!located.link.file.empty() && located.link.file_bytes == 0)
         located.link.file_bytes = bytes_of(located.link.file);
     // The bundle knows from the moment itself why none could come; the journal only that it has none.
@@ -66,27 +106,26 @@ LocatedCore locate_core(const Incident &incident, const CoreFinder &find) {
 }
 
 LocatedCore await_core(const Incident &incident, const Session &session, std::chrono::nanoseconds patience,
-                       const std::function<bool()> &interrupted) {
+                       const std::function<bool()> &interrupted, const capture::OsRoots &os) {
     using Clock = std::chrono::steady_clock;
     const auto start = Clock::now();
+    const capture::DeathIdentity death = incident.death();
     LocatedCore located = locate_core(incident, session.find_core);
-    bool shown = false;
+    WaitingLine line(session.err, patience);
     while (!located.usable() && located.link.pending && located.unreachable.empty()) {
         const auto waited = Clock::now() - start;
-        if (waited >= patience || (interrupted && interrupted()))
+        if (interrupted && interrupted()) {
+            located.waited = "waiting for systemd-coredump was interrupted";
             break;
-        if (session.err.terminal()) {
-            session.err.write(fmt::format("\rwaiting for systemd-coredump to finish the core … {} s ",
-                                          std::chrono::duration_cast<std::chrono::seconds>(waited).count()));
-            session.err.flush();
-            shown = true;
         }
+        if (waited >= patience) {
+            located.waited = fmt::format("systemd-coredump has not finished it within {}{} (--wait TIME waits longer)",
+                                         seconds_text(patience), so_far(death, os));
+            break;
+        }
+        line.show(waited, death, os);
         std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(ask_again, patience - waited));
         located = locate_core(incident, session.find_core);
-    }
-    if (shown) {
-        session.err.write("\r\x1b[K");
-        session.err.flush();
     }
     return located;
 }

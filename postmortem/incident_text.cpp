@@ -3,6 +3,7 @@
 #include "postmortem/escape.h"
 #include "postmortem/threads_view.h"
 #include "postmortem/times.h"
+#include "postmortem/verdict_view.h"
 
 #include <fmt/format.h>
 
@@ -14,7 +15,7 @@ constexpr std::uint64_t a_day_ns = 86'400'000'000'000; // more is a time, not a 
 constexpr std::size_t longest_value = 120;
 
 constexpr std::size_t threads_shown = 12;
-constexpr std::size_t frames_shown = 8;
+constexpr std::size_t frames_shown = 12;
 constexpr std::size_t losses_shown = 16;
 
 class Page {
@@ -25,6 +26,8 @@ public:
         out_.line(out_.tone(Tone::Bold, printable(page_.bundle.name())));
         if (const std::string summary = shown(top_["summary"]); !summary.empty())
             out_.line("  " + out_.tone(Tone::Bad, summary));
+        for (const std::string &line : verdict_lines(top_["verdict"]))
+            out_.line("  " + (line.starts_with("  - ") ? line : out_.tone(Tone::Bold, line)));
         out_.line("");
         when();
         process();
@@ -124,6 +127,10 @@ private:
             text += fmt::format(" (as the bundle says; the journal cannot be asked: {})",
                                 printable(page_.core.unreachable));
         field("core", text, page_.core.usable() ? Tone::Good : Tone::Warn);
+        if (page_.core.usable())
+            field("", fmt::format("coredumpctl info {} shows its journal entry", page_.incident.pid()));
+        if (top_["mini_core"].flag())
+            field("", "mini.core, made from registers, stacks and mappings, opens in gdb as well");
     }
 
     void quality() {
@@ -161,7 +168,8 @@ private:
     }
 
     void threads() {
-        const auto document = read_json(page_.bundle, "threads.json", threads_json_max);
+        const auto document =
+            page_.threads ? Result<Json>(*page_.threads) : read_json(page_.bundle, "threads.json", threads_json_max);
         if (!document)
             return field("threads", printable(document.error().what), Tone::Bad);
         const JsonView threads = *document;
@@ -189,6 +197,8 @@ private:
             return field("files", printable(manifest.error().what), Tone::Bad);
         std::string line;
         for (const capture::ManifestEntry &entry : *manifest) {
+            if (entry.path.starts_with("gdb/") && entry.path != "gdb/open.gdb")
+                continue; // what open.gdb loads
             const std::string item = fmt::format("{} {}", printable(entry.path), size_text(entry.size));
             if (!line.empty() && columns(line) + columns(item) > 84) {
                 field("", line);

@@ -10,6 +10,7 @@ struct IncidentPage {
     const capture::Bundle &bundle;
     std::string path; // of the bundle
     LocatedCore core;
+    const Json *threads = nullptr; // null: as in the bundle
 };
 
 void print_incident(const IncidentPage &page, Output &out);

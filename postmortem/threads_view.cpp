@@ -31,7 +31,7 @@ std::string arguments(JsonView args) {
 std::string stack_end(JsonView stack) {
     const std::string reason = printable(stack["reason"].shown());
     if (!stack["truncated"].flag())
-        return "";
+        return reason.empty() ? "" : " to " + reason;
     return reason.empty() ? "; cut" : "; ends because " + reason;
 }
 
@@ -60,12 +60,34 @@ std::string thread_call(JsonView thread) {
     return "after " + text + (span.empty() ? "" : " <" + span + ">");
 }
 
+namespace {
+
+// What is particular about how a frame came to be; most were called and unwound by their tables.
+std::string frame_mark(JsonView frame) {
+    const std::string_view how = frame["how"].text();
+    if (frame["inline"].flag())
+        return " [inlined]";
+    if (frame["signal_frame"].flag())
+        return " [signal handler called]";
+    if (how == "tail call")
+        return " [tail call]";
+    if (how == "frame pointer" || how == "return address at the stack pointer")
+        return fmt::format(" [by {}]", how);
+    return "";
+}
+
+} // namespace
+
 std::string frame_line(std::size_t number, JsonView frame) {
     const auto ip = frame["ip"].natural();
     std::string text = fmt::format("#{:<2} {}", number, ip ? fmt::format("{:#018x}", *ip) : "?");
     const JsonView symbol = frame["symbol"], module = frame["module"], file = frame["file"];
-    if (symbol.present())
-        text += " " + printable(symbol.shown()) + (frame["inline"].flag() ? " [inlined]" : "");
+    if (symbol.present()) {
+        text += " " + printable(symbol.shown());
+        if (const std::uint64_t offset = frame["symbol_offset"].count(); offset && !frame["inline"].flag())
+            text += fmt::format("+{:#x}", offset);
+    }
+    text += frame_mark(frame);
     if (module.present()) {
         const std::string name = printable(module.shown());
         text += symbol.present() ? " (" + name + ")"

@@ -1,5 +1,6 @@
 // incidentctl gdb: gdb on the core, at the thread that died, knowing what led to it.
 #include "capture/collect.h"
+#include "capture/dir_at.h"
 #include "postmortem/core_output.h"
 #include "postmortem/escape.h"
 #include "postmortem/gdb_script.h"
@@ -63,10 +64,12 @@ public:
         options.id(id_);
         options.duration("--wait", "TIME", patience_ns_, "how long to wait for a core still being written (30s)");
         options.rest("GDB ARGS", arguments_);
+        options.flag("--mini", mini_, "the bundle's own mini.core (registers, stacks), even if there is a full one");
         options.notes(
             "What follows -- goes to gdb: incidentctl gdb latest -- -batch -ex bt\n"
             "The core is decompressed to a private directory in $TMPDIR (else /var/tmp), removed afterwards.\n"
-            "In gdb: incident summary | timeline | threads | files | signals | quality");
+            "Where there is none, the bundle's mini.core is opened, if it has one.\n"
+            "In gdb: help incident");
     }
 
     Result<int> run(Session &session) override {
@@ -81,38 +84,94 @@ public:
         if (!incident)
             return fail(incident.error());
         SignalScope signals; // outlives the temporary directory, which must not survive us
+        const Opening opening{*incident, opened->path, mini_core_of(*opened), session, signals};
+        if (mini_)
+            return opening.mini_core.empty() ? fail("the bundle has no mini.core")
+                                             : debug(opening, {opening.mini_core, "mini", ""});
         const LocatedCore located = await_core(*incident, session, std::chrono::nanoseconds(patience_ns_),
                                                [&signals] { return signals.interrupted(); });
-        if (!located.usable()) {
-            print_incident({*incident, opened->bundle, opened->path, located}, session.out);
-            return fail(fmt::format("no core to open: {}{}", located.why_not(),
-                                    located.unreachable.empty() ? "" : " (" + located.unreachable + ")"));
-        }
-        return debug(*incident, opened->path, located, session, signals);
+        if (located.usable())
+            return debug_full(opening, located);
+        const std::string why =
+            fmt::format("{}{}", located.why_not(), located.unreachable.empty() ? "" : " (" + located.unreachable + ")");
+        if (!opening.mini_core.empty() && !signals.interrupted())
+            return debug_mini(opening, "no core to open: " + why);
+        print_incident({*incident, opened->bundle, opened->path, located}, session.out);
+        return fail("no core to open: " + why);
     }
 
 private:
-    Result<int> debug(const Incident &incident, const std::string &bundle_path, const LocatedCore &located,
-                      Session &session, SignalScope &signals) const {
+    struct Opening {
+        const Incident &incident;
+        const std::string &bundle_path;
+        std::string mini_core; // "" the bundle has none
+        Session &session;
+        SignalScope &signals;
+    };
+    struct OpenCore {
+        std::string file;
+        std::string join;   // "exact", "window"; "mini"
+        std::string source; // the file it was copied from; "" itself
+        const std::string &shown() const { return source.empty() ? file : source; }
+    };
+
+    // Regular and in the bundle itself: a bundle may come from elsewhere.
+    static std::string mini_core_of(const OpenedBundle &opened) {
+        const UniqueFd fd = capture::open_beneath(opened.bundle.fd(), "mini.core", O_RDONLY | O_NONBLOCK);
+        struct stat status {};
+        const bool usable = fd && fstat(fd.get(), &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0;
+        return usable ? absolute(opened.path) + "/mini.core" : "";
+    }
+
+    static std::string absolute(const std::string &path) {
+        char *resolved = realpath(path.c_str(), nullptr);
+        std::string result = resolved ? resolved : path;
+        free(resolved);
+        return result;
+    }
+
+    Result<int> debug_mini(const Opening &opening, const std::string &why) const {
+        opening.session.say(why + "; using the bundle's mini.core: registers, stacks, what registers point at");
+        return debug(opening, {opening.mini_core, "mini", ""});
+    }
+
+    Result<int> debug_full(const Opening &opening, const LocatedCore &located) const {
         const auto temporary = TempDir::make();
         if (!temporary)
             return fail(temporary.error());
-        const std::string core = temporary->path() + "/core", script = temporary->path() + "/incident.py";
-        if (const Status written = write_file(script, gdb_script); !written)
-            return fail(written.error());
+        const std::string core = temporary->path() + "/core";
+        Result<CopiedCore> copied = fail("");
         {
             const UniqueFd fd(open(core.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
             if (!fd)
                 return fail(Error::system("cannot create " + core));
-            const auto copied = fetch_core(located, fd.get(), false,
-                                           temporary->path() + " (TMPDIR names another place)", session, signals);
-            if (!copied)
-                return fail(copied.error());
+            copied = fetch_core(located, fd.get(), false, temporary->path() + " (TMPDIR names another place)",
+                                opening.session, opening.signals);
         }
-        const Executable executable = find_executable(incident);
+        if (!copied) {
+            if (opening.mini_core.empty() || opening.signals.interrupted())
+                return fail(copied.error());
+            unlink(core.c_str()); // what there is of it
+            return debug_mini(opening, copied.error().what);
+        }
+        if ((copied->truncated || located.link.truncated) && !opening.mini_core.empty())
+            opening.session.say("--mini opens the bundle's mini.core instead: registers and stacks as captured");
+        return debug(opening, {core, join_name(located.link.join), located.link.file});
+    }
+
+    // Scripts of its own, not those the bundle has: it may come from elsewhere, and they are programs.
+    Result<int> debug(const Opening &opening, const OpenCore &core) const {
+        const auto scripts = TempDir::make();
+        if (!scripts)
+            return fail(scripts.error());
+        for (const GdbFile &file : gdb_files)
+            if (const Status written = write_file(fmt::format("{}/{}", scripts->path(), file.name), file.text);
+                !written)
+                return fail(written.error());
+        const Executable executable = find_executable(opening.incident);
         if (!executable.warning.empty())
-            session.say(executable.warning);
-        return run_gdb(command_line(executable.path, core, script), bundle_path, located, session, signals);
+            opening.session.say(executable.warning);
+        return run_gdb(command_line(executable.path, core.file, scripts->path() + "/incident.py"), core, opening);
     }
 
     std::vector<std::string> command_line(const std::string &executable, const std::string &core,
@@ -125,20 +184,16 @@ private:
         return command;
     }
 
-    static Result<int> run_gdb(const std::vector<std::string> &command, const std::string &bundle_path,
-                               const LocatedCore &located, Session &session, SignalScope &signals) {
-        session.out.flush();
-        char *absolute = realpath(bundle_path.c_str(), nullptr);
-        const std::string path = absolute ? absolute : bundle_path;
-        free(absolute);
-        const auto child = spawn(command, {.environment = {{"INCIDENT_BUNDLE", path},
-                                                           {"INCIDENT_CORE", located.link.file},
-                                                           {"INCIDENT_CORE_JOIN", join_name(located.link.join)}}});
+    static Result<int> run_gdb(const std::vector<std::string> &command, const OpenCore &core, const Opening &opening) {
+        opening.session.out.flush();
+        const auto child = spawn(command, {.environment = {{"INCIDENT_BUNDLE", absolute(opening.bundle_path)},
+                                                           {"INCIDENT_CORE", core.shown()},
+                                                           {"INCIDENT_CORE_JOIN", core.join}}});
         if (!child && child.error().code == ENOENT)
             return fail("gdb is not installed (Debian: apt install gdb)");
         if (!child)
             return fail(child.error());
-        const auto status = signals.wait(*child);
+        const auto status = opening.signals.wait(*child);
         if (!status)
             return fail(status.error());
         return WIFEXITED(*status) && WEXITSTATUS(*status) == 0 ? exit_done : exit_failed;
@@ -146,6 +201,7 @@ private:
 
     std::string id_;
     std::vector<std::string> arguments_;
+    bool mini_ = false;
     std::int64_t patience_ns_ = 30'000'000'000;
 };
 

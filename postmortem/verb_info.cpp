@@ -1,4 +1,5 @@
 // incidentctl info: the incident on one screen.
+#include "postmortem/examine.h"
 #include "postmortem/incident_text.h"
 #include "postmortem/verbs.h"
 
@@ -20,10 +21,11 @@ public:
         const auto opened = open_bundle(session, id_);
         if (!opened)
             return fail(opened.error());
-        const auto incident = Incident::read(opened->bundle);
-        if (!incident)
-            return fail(incident.error());
-        const IncidentPage page{*incident, opened->bundle, opened->path, locate_core(*incident, session.find_core)};
+        const auto explained = read_explained(opened->bundle);
+        if (!explained)
+            return fail(explained.error());
+        const IncidentPage page{explained->incident, opened->bundle, opened->path,
+                                locate_core(explained->incident, session.find_core), &explained->threads};
         if (session.json) {
             session.print(incident_document(page));
         } else {

@@ -17,8 +17,9 @@ namespace incident::postmortem {
 
 namespace {
 
-constexpr std::array<std::string_view, 11> wanted{
-    "rule", "kind", "time", "process.pid", "process.comm", "process.exe", "process.unit", "signal.name", "core.join", "alike.seen", "alike.light"};
+constexpr std::array<std::string_view, 11> wanted{"rule",         "kind",        "time",         "process.pid",
+                                                  "process.comm", "process.exe", "process.unit", "signal.name",
+                                                  "core.join",    "alike.seen",  "alike.light"};
 enum Wanted { rule, kind, time, pid, comm, exe, unit, signal, core, alike, light };
 
 struct Row {
@@ -161,11 +162,11 @@ private:
             const auto where = row.value(unit).empty() ? row.value(exe) : row.value(unit);
             // "SIGSEGV x12": the twelfth of its signature lately; "light": kept without its files
             const bool many = !row.value(alike).empty() && row.value(alike) != "0" && row.value(alike) != "1";
-            const std::string like = (many ? fmt::format(" x{}", row.value(alike)) : "") +
-                                     (row.value(light) == "true" ? " light" : "");
-            Line line{{row.time_ns ? local_time(*row.time_ns) : "?", cell(row.value(rule), 24), cell(what, 12) + printable(like),
-                       cell(row.value(comm), 20), cell(row.value(pid), 10), cell(row.value(core), 8),
-                       where.empty() ? "-" : printable(where)},
+            const std::string like =
+                (many ? fmt::format(" x{}", row.value(alike)) : "") + (row.value(light) == "true" ? " light" : "");
+            Line line{{row.time_ns ? local_time(*row.time_ns) : "?", cell(row.value(rule), 24),
+                       cell(what, 12) + printable(like), cell(row.value(comm), 20), cell(row.value(pid), 10),
+                       cell(row.value(core), 8), where.empty() ? "-" : printable(where)},
                       !row.corrupt.empty()};
             if (line.corrupt)
                 line.cells[6] = "corrupt bundle " + printable(row.id);

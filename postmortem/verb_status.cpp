@@ -164,6 +164,10 @@ private:
         for (const auto key : {"committed", "pending", "failed", "suppressed", "counted", "recovered"})
             text += fmt::format("{}{} {}", text.empty() ? "" : ", ", incidents[key].count(), key);
         title("Incidents: " + text);
+        if (const JsonView explained = top_["analyses"]; explained.is_object())
+            out_.line(fmt::format("  explained: {}, {} pending, {} failed, {} left for the reader",
+                                  explained["done"].count(), explained["pending"].count(), explained["failed"].count(),
+                                  explained["passed_over"].count()));
     }
 
     void title(const std::string &text) {

@@ -1,10 +1,12 @@
 // incidentctl threads: every thread as it was, the crashed one first.
 #include "postmortem/escape.h"
-#include "postmortem/incident.h"
+#include "postmortem/examine.h"
 #include "postmortem/threads_view.h"
 #include "postmortem/verbs.h"
 
 #include <fmt/format.h>
+
+#include <cstdlib>
 
 namespace incident::postmortem {
 
@@ -20,6 +22,7 @@ public:
     void declare(Options &options) override {
         options.id(id_);
         options.flag("--registers", registers_, "with all registers");
+        options.flag("--fresh", anew_, "unwound and named anew, with the debug information that is here now");
         options.count("--tid", "TID", tid_, "only this thread");
     }
 
@@ -27,10 +30,11 @@ public:
         const auto opened = open_bundle(session, id_);
         if (!opened)
             return fail(opened.error());
-        const auto document = read_json(opened->bundle, "threads.json", threads_json_max);
-        if (!document)
-            return fail(document.error());
-        const JsonView threads = *document;
+        const bool servers = anew_ && std::getenv("DEBUGINFOD_URLS") != nullptr;
+        const auto explained = read_explained(opened->bundle, anew_, servers);
+        if (!explained)
+            return fail(explained.error());
+        const JsonView threads = explained->threads;
         if (!threads.is_array())
             return fail("corrupt bundle " + opened->bundle.name() + ": threads.json: not a list of threads");
         auto chosen = nlohmann::json::array();
@@ -87,7 +91,7 @@ private:
 
     std::string id_;
     std::optional<std::uint64_t> tid_;
-    bool registers_ = false;
+    bool registers_ = false, anew_ = false;
 };
 
 } // namespace

@@ -10,6 +10,7 @@ std::unique_ptr<Verb> make_list();
 std::unique_ptr<Verb> make_info();
 std::unique_ptr<Verb> make_timeline();
 std::unique_ptr<Verb> make_threads();
+std::unique_ptr<Verb> make_analyse();
 std::unique_ptr<Verb> make_gdb();
 std::unique_ptr<Verb> make_core();
 std::unique_ptr<Verb> make_replay();

@@ -18,6 +18,7 @@ struct Config {
     struct Capture {
         Nanoseconds deadline{std::chrono::seconds(2)};   // for a dying process's threads, after the last event of it
         Nanoseconds core_wait{std::chrono::seconds(30)}; // how long a core's journal entry is looked for
+        bool analyse = true; // have each incident unwound, named and explained as soon as it is written
     } capture;
     struct Budget { // of <state>/incidents
         std::uint64_t bundles = 10000;

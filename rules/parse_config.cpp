@@ -25,6 +25,7 @@ public:
         section(file, "capture", [this](TableReader &table) {
             table.duration("deadline", milliseconds(10), minutes(1), config_.capture.deadline);
             table.duration("core_wait", seconds(0), minutes(10), config_.capture.core_wait);
+            table.boolean("analyse", config_.capture.analyse);
         });
         section(file, "budget", [this](TableReader &table) {
             table.integer<std::uint64_t>("bundles", 1, 1'000'000, config_.budget.bundles);
@@ -132,13 +133,11 @@ private:
         std::string owner;
     };
     inline static const std::vector<Owned> keys = {
-        {"threads", "record"},     {"syscalls", "record"},     {"processes", "record"},
-        {"ring_buffer", "record"}, {"memory_limit", "record"}, {"paths", "record"},
-        {"deadline", "capture"},   {"core_wait", "capture"},   {"bundles", "budget"},
-        {"bytes", "budget"},       {"keep_free", "budget"},    {"redact", "privacy"},
-        {"allow_dump", "safety"},  {"never", "safety"},        {"dumps_per_hour", "safety"},
-        {"full", "storm"},         {"light", "storm"},         {"window", "storm"},
-        {"level", "log"},
+        {"threads", "record"},      {"syscalls", "record"},   {"processes", "record"}, {"ring_buffer", "record"},
+        {"memory_limit", "record"}, {"paths", "record"},      {"deadline", "capture"}, {"core_wait", "capture"},
+        {"analyse", "capture"},     {"bundles", "budget"},    {"bytes", "budget"},     {"keep_free", "budget"},
+        {"redact", "privacy"},      {"allow_dump", "safety"}, {"never", "safety"},     {"dumps_per_hour", "safety"},
+        {"full", "storm"},          {"light", "storm"},       {"window", "storm"},     {"level", "log"},
     };
 
     Report &report_;

@@ -76,6 +76,18 @@ TEST(CoreMatch, TheVectorProvesIt) {
     EXPECT_EQ(changed([](auto &d, auto &e) { d.exe = e.exe = ""; }).join, Join::Exact);
 }
 
+TEST(CoreMatch, AtTheTurnOfASecondTheCoarseClockLags) {
+    DeathIdentity turn = death();
+    turn.death_realtime_ns = DEATH / S * S + 300'000; // the tick that turns the second is still to come
+    CoreEntry before = entry();
+    before.death_us = (DEATH / S - 1) * 1'000'000;
+    before.written_us = turn.death_realtime_ns / 1000 + 80'000;
+    EXPECT_EQ(match(turn, {before}).join, Join::Exact);
+    turn.death_realtime_ns += S / 2; // by then it has come
+    before.written_us += 500'000;
+    EXPECT_EQ(match(turn, {before}).join, Join::None);
+}
+
 TEST(CoreMatch, WithoutTheVectorCircumstancesDo) {
     const auto weak = [](const std::string &ours, const std::string &theirs, auto change) {
         return changed([&](auto &d, auto &e) {

@@ -16,7 +16,7 @@ NOBODY = 65534
 @pytest.fixture(scope="module")
 def crash(recorder):
     """One incident for all the tests of the module."""
-    return recorder.incident(run(victim("siblings"), "2", "1", "0", "fault").pid)
+    return recorder.explained_incident(run(victim("siblings"), "2", "1", "0", "fault").pid)
 
 
 @pytest.fixture

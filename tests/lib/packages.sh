@@ -3,7 +3,7 @@
 
 BUILD_PACKAGES=(
     g++ cmake ninja-build pkg-config clang llvm bpftool
-    libbpf-dev libelf-dev libdw-dev libsystemd-dev
+    libbpf-dev libelf-dev libdw-dev libdebuginfod-dev libzydis-dev libsystemd-dev
     libtoml11-dev libspdlog-dev libfmt-dev libcli11-dev nlohmann-json3-dev
     libzstd-dev liblz4-dev liblzma-dev libssl-dev
     libgtest-dev libgmock-dev
@@ -17,7 +17,7 @@ RUN_PACKAGES=(systemd systemd-coredump gdb procps util-linux)
 TEST_PACKAGES=(
     "${RUN_PACKAGES[@]}"
     python3-pytest binutils systemtap-sdt-dev strace perl redis-server stress-ng iproute2
-    postgresql-15
+    postgresql-15 elfutils debuginfod dwz lldb libc6-dbg
 )
 
 missing_packages() {
@@ -45,6 +45,13 @@ stop_postgresql_service() {
     fi
 }
 
+# debuginfod's package may start a server; the tests bring their own.
+stop_debuginfod_service() {
+    if [ -d /run/systemd/system ]; then
+        systemctl disable --now debuginfod.service
+    fi
+}
+
 # install_packages NAME…: those that are missing, without asking.
 install_packages() {
     local -a missing
@@ -56,6 +63,9 @@ install_packages() {
     apt-get install -q -y --no-install-recommends "${missing[@]}"
     if [[ " ${missing[*]} " == *" redis-server "* ]]; then
         stop_redis_service
+    fi
+    if [[ " ${missing[*]} " == *" debuginfod "* ]]; then
+        stop_debuginfod_service
     fi
     if [[ " ${missing[*]} " == *" postgresql-15 "* ]]; then
         stop_postgresql_service

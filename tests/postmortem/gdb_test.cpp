@@ -65,14 +65,15 @@ protected:
     }
 
     // gdb writes to the real standard output.
-    std::string gdb(std::vector<std::string> arguments) {
+    std::string gdb(std::vector<std::string> arguments, const std::vector<std::string> &options = {}) {
         const std::string out = (state.dir() / "out").string();
         std::fflush(nullptr);
         const int saved_out = dup(STDOUT_FILENO), saved_err = dup(STDERR_FILENO);
         const int file = open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
         dup2(file, STDOUT_FILENO), dup2(file, STDERR_FILENO);
-        arguments.insert(arguments.begin(),
-                         {"gdb", "latest", "--", "-nx", "-batch", "-iex", "set debuginfod enabled off"});
+        arguments.insert(arguments.begin(), {"latest", "--", "-nx", "-batch", "-iex", "set debuginfod enabled off"});
+        arguments.insert(arguments.begin(), options.begin(), options.end());
+        arguments.insert(arguments.begin(), "gdb");
         ran = state.run(std::move(arguments));
         dup2(saved_out, STDOUT_FILENO), dup2(saved_err, STDERR_FILENO);
         close(saved_out), close(saved_err), close(file);
@@ -102,18 +103,24 @@ TEST_F(Gdb, OpensTheCoreAtTheThreadThatDied) {
 
 TEST_F(Gdb, IncidentCommands) {
     add("crash", victim, "aabbcc");
-    const std::string text = gdb({"-ex", "incident summary",       "-ex", "incident timeline -n 2 -kind syscall",
-                                  "-ex", "incident timeline 4242", "-ex", "incident files",
-                                  "-ex", "incident signals",       "-ex", "incident threads",
-                                  "-ex", "incident quality",       "-ex", "help incident timeline",
-                                  "-ex", "complete incident t",    "-ex", "complete incident timeline -kind s"});
+    const std::string text = gdb({"-ex", "incident summary",
+                                  "-ex", "incident timeline -n 2 -kind syscall",
+                                  "-ex", "incident timeline 4242",
+                                  "-ex", "incident files",
+                                  "-ex", "incident fds",
+                                  "-ex", "incident signals",
+                                  "-ex", "incident threads",
+                                  "-ex", "incident quality",
+                                  "-ex", "help incident timeline",
+                                  "-ex", "complete incident t",
+                                  "-ex", "complete incident timeline -kind s"});
     EXPECT_EQ(ran.code, 0) << text;
     for (const auto *expected :
          {"      unit  shop.service", "futex(0x7f0000000000, FUTEX_WAIT) = ? <in flight>", "close(5) = 0 <900 ns>",
-          "*** fork born victim ***", "     5  /var/lib/shop/data", "= -1 ENOENT <12 µs>",
-          "--- SIGSEGV delivered {SEGV_MAPERR, 0x10, fatal} ---", "* not in core  worker[4243]  after close(5)",
+          "*** fork born (victim) ***", "     5  /var/lib/shop/data  at 17  read\n", "= -1 ENOENT <12.0 µs>",
+          "--- SIGSEGV delivered {SEGV_MAPERR, address 0x10, fatal} ---", "* not in core  worker[4243]  after close(5)",
           "incomplete\n", "  lost 1: ring buffer: thread event (no room)", "collector smaps_rollup: deadline passed",
-          "Usage: incident timeline [THREAD] [-n N] [-kind KIND]", "incident threads\nincident timeline\n",
+          "Usage: incident timeline [THREAD|all] [-n N] [-kind KIND]", "incident threads\nincident timeline\n",
           "incident timeline -kind signal\nincident timeline -kind syscall\n"})
         EXPECT_THAT(text, HasSubstr(expected));
     EXPECT_THAT(text, Not(HasSubstr("Traceback")));
@@ -153,6 +160,72 @@ TEST_F(Gdb, DeletedProgramThatIsBackUnderItsName) {
     add("crash", victim + " (deleted)", "aabbcc");
     EXPECT_THAT(gdb({"-ex", "bt"}), HasSubstr("in worker ("));
     EXPECT_EQ(ran.err, "");
+}
+
+// The core's file as the journal names it, and that gdb made as the bundle's own.
+TEST_F(Gdb, MiniCoreWhereThereIsNoOther) {
+    const std::string name = add("crash", victim, "aabbcc"), mini = (state.bundle(name) / "mini.core").string();
+    const std::string core = (state.dir() / "core").string();
+    std::filesystem::copy_file(core, mini);
+    const auto opens = [&](std::vector<std::string> arguments, const std::string &expected) {
+        const std::string text = gdb(std::move(arguments));
+        EXPECT_THAT(text, HasSubstr("in worker (")) << ran.err;
+        EXPECT_THAT(text, HasSubstr(expected));
+        return ran.err;
+    };
+    const std::string of_mini = "  core    " + mini + " (mini core)\n";
+    const std::string using_mini = "; using the bundle's mini.core: registers, stacks, what registers point at\n";
+    EXPECT_EQ(opens({"-ex", "bt"}, core + " (exact join)"), "");
+
+    const auto link = [this](capture::CoreLink found) {
+        state.find_core = [found](const capture::DeathIdentity &) -> Result<capture::CoreLink> { return found; };
+    };
+    link({.join = capture::Join::Exact, .file = core, .truncated = true});
+    EXPECT_EQ(opens({"-ex", "bt"}, core + " (exact join)"),
+              "incidentctl: the core is truncated: it was cut when it was written, some memory is missing\n"
+              "incidentctl: --mini opens the bundle's mini.core instead: registers and stacks as captured\n");
+    link({.reason = "RLIMIT_CORE was 0"});
+    EXPECT_EQ(opens({"-ex", "bt"}, of_mini), "incidentctl: no core to open: RLIMIT_CORE was 0" + using_mini);
+    link({.join = capture::Join::Exact, .file = "/nonexistent/core.zst"});
+    EXPECT_EQ(opens({"-ex", "bt"}, of_mini),
+              "incidentctl: no core to open: /nonexistent/core.zst is no longer there" + using_mini);
+    write_file(state.dir() / "damaged", "neither ELF nor compressed");
+    link({.join = capture::Join::Exact, .file = (state.dir() / "damaged").string()});
+    EXPECT_THAT(opens({"-ex", "bt"}, of_mini), HasSubstr("damaged: ")) << "and why";
+    EXPECT_THAT(ran.err, HasSubstr(using_mini));
+    for (const auto &entry : std::filesystem::directory_iterator(state.dir()))
+        EXPECT_THAT(entry.path().filename().string(), Not(HasSubstr("incidentctl-"))) << "left behind";
+}
+
+TEST_F(Gdb, MiniCoreIfItIsAskedFor) {
+    const std::string name = add("crash", victim, "aabbcc"), mini = (state.bundle(name) / "mini.core").string();
+    state.find_core = [](const capture::DeathIdentity &) -> Result<capture::CoreLink> {
+        ADD_FAILURE() << "nothing was to be looked for";
+        return fail("asked");
+    };
+    const Ran refused = state.run({"gdb", "--mini"});
+    EXPECT_EQ(refused.code, 1);
+    EXPECT_EQ(refused.err, "incidentctl: the bundle has no mini.core\n");
+    // One that is no file of the bundle is none.
+    std::filesystem::create_symlink(state.dir() / "core", mini);
+    EXPECT_EQ(state.run({"gdb", "--mini"}).err, "incidentctl: the bundle has no mini.core\n");
+    std::filesystem::remove(mini);
+    std::filesystem::copy_file(state.dir() / "core", mini);
+    const std::string text = gdb({"-ex", "bt"}, {"--mini"});
+    EXPECT_THAT(text, HasSubstr("in worker (")) << ran.err;
+    EXPECT_THAT(text, HasSubstr("  core    " + mini + " (mini core)\n"));
+    EXPECT_EQ(ran.err, "");
+}
+
+// The bundle's own scripts may be anybody's: it is not they that run.
+TEST_F(Gdb, ScriptsOfABundleAreNotRun) {
+    const std::string name = add("crash", victim, "aabbcc");
+    std::filesystem::create_directory(state.bundle(name) / "gdb");
+    for (const char *script : {"incident.py", "start.py", "text.py", "json.py"})
+        write_file(state.bundle(name) / "gdb" / script, "print('this ran')\n");
+    const std::string text = gdb({"-ex", "incident summary"});
+    EXPECT_THAT(text, HasSubstr("was killed by SIGSEGV"));
+    EXPECT_THAT(text, Not(HasSubstr("this ran")));
 }
 
 TEST_F(Gdb, GdbsFailureIsOurs) {

@@ -57,6 +57,7 @@ const char *const reply =
   "probes": [{"name": "tp_btf/sys_enter", "state": "active", "reason": "", "missed": 1, "runs": 1000, "run_ns": 100000}],
   "losses": [{"where": "slots", "reason": "none free", "count": 3}],
   "incidents": {"committed": 4, "pending": 1, "failed": 0, "suppressed": 2, "recovered": 0},
+  "analyses": {"done": 3, "pending": 1, "failed": 0, "passed_over": 0},
   "self": {"rss_bytes": 12582912, "cpu_ns": 340000000}})";
 
 } // namespace
@@ -96,7 +97,8 @@ TEST(Status, OneScreen) {
               "Losses\n"
               "  3 slots: none free\n"
               "\n"
-              "Incidents: 4 committed, 1 pending, 0 failed, 2 suppressed, 0 counted, 0 recovered\n");
+              "Incidents: 4 committed, 1 pending, 0 failed, 2 suppressed, 0 counted, 0 recovered\n"
+              "  explained: 3, 1 pending, 0 failed, 0 left for the reader\n");
 }
 
 TEST(Status, JsonIsTheDaemonsAnswer) {

@@ -144,6 +144,7 @@ TEST(ParseConfig, EveryKey) {
     EXPECT_TRUE(c.record.all_paths);
     EXPECT_EQ(c.capture.deadline, milliseconds(500));
     EXPECT_EQ(c.capture.core_wait, seconds(0));
+    EXPECT_FALSE(c.capture.analyse);
     EXPECT_EQ(c.budget.bundles, 5u);
     EXPECT_EQ(c.budget.bytes, 10ull << 30);
     EXPECT_EQ(c.budget.keep_free, 0u);

@@ -97,5 +97,15 @@ class Daemon:
 
         return until(settled, f"the core of {pid} to be joined or given up", self.tail)
 
+    def explained_incident(self, pid):
+        """The same, once its stacks are unwound and it has its verdict."""
+        self.incident(pid)
+
+        def explained():
+            (found,) = of_pid(self.state, pid)
+            return found if found.record.get("analysed") else None
+
+        return until(explained, f"the incident of {pid} to be explained", self.tail)
+
     def tail(self):
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-20:])

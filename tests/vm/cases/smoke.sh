@@ -27,6 +27,8 @@ print(d[i:i + 20].hex())' "$1"
 
 committed() { bundle=$(find "$INCIDENTS" -maxdepth 1 -name "[!.]*-$1-*" | head -1) && [ -n "$bundle" ]; }
 settled() { [ "$(json 'd["core"].get("pending", False)' "$bundle/incident.json")" = false ]; }
+explained() { [ "$(json 'd.get("analysed", False)' "$bundle/incident.json")" = true ]; }
+crashed_stack() { json "[t for t in d if t['crashed']][0]['stack']$1" "$bundle/threads.json"; }
 # calls of the thread that died, newest last, as "name path"
 last_calls() {
     python3 -c '
@@ -55,6 +57,15 @@ dies() {
     fi
     ok "$what: an incident"
     within 330 settled || fail "$what: the core is looked for to an end"
+    if within 600 explained; then
+        ok "$what: explained"
+        has "$what: unwound by CFI" '^CFI' "$(crashed_stack '["how"]')"
+        has "$what: out to the outermost frame" 'outermost' "$(crashed_stack '["reason"]')"
+        has "$what: mini.core opens in gdb" '#1 ' \
+            "$(gdb -nx -q -batch "$exe" "$bundle/mini.core" -ex bt 2>&1)"
+    else
+        fail "$what: explained" "$(incidentctl analyse "$pid" 2>&1 | head -20)"
+    fi
     cp -r "$bundle" "$OUT/"
     tid=$(incident 'd["thread"]["tid"]')
     same "$what: signal" "$signal" "$(incident 'd["signal"]["name"]')"

@@ -1,0 +1,11 @@
+// The kernel's own shared object (vdso(7)): the same bytes in every 64-bit process of one boot.
+#pragma once
+
+#include <string_view>
+
+namespace incident::capture {
+
+// As mapped into this process; "" where there is none.
+std::string_view own_vdso();
+
+} // namespace incident::capture

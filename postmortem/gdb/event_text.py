@@ -1,0 +1,85 @@
+"""A timeline event as one line: the text capture/timeline_text.cpp makes, which `incidentctl timeline` prints."""
+
+from .text import duration, get, integer, printable, relative_time, size, string
+
+
+def arguments(event):
+    """The one that is the call's descriptor as 3</etc/x>."""
+    args = get(event, "args")
+    fd, fd_path, shown = integer(event, "fd"), string(event, "fd_path"), []
+    for argument in args if isinstance(args, list) else []:
+        one = printable(argument) if isinstance(argument, str) else "?"
+        if fd_path and fd is not None and one == str(fd):
+            one, fd_path = "%s<%s>" % (one, fd_path), ""
+        shown.append(one)
+    return ", ".join(shown)
+
+
+def memory(event):
+    parts = []
+    delta, rss = integer(event, "memory", "delta"), integer(event, "memory", "rss")
+    if delta:
+        parts.append("%s%s" % ("+" if delta > 0 else "", size(delta)))
+    if rss is not None:
+        parts.append("rss " + size(rss))
+    return " {%s}" % ", ".join(parts) if parts else ""
+
+
+def call(event):
+    shown = "%s(%s)" % (string(event, "name"), arguments(event))
+    if get(event, "in_flight") is True:
+        return shown + " = ? <in flight>"
+    ret = integer(event, "ret")
+    if string(event, "error"):
+        shown += " = -1 " + string(event, "error")
+    else:
+        shown += " = " + (string(event, "ret_text") or ("?" if ret is None else str(ret)))
+    if integer(event, "duration_ns") is not None:
+        shown += " <%s>" % duration(integer(event, "duration_ns"))
+    if string(event, "path_error"):
+        shown += " (path %s)" % string(event, "path_error")
+    return shown + memory(event)
+
+
+def signal(event):
+    phase, parts = string(event, "phase"), [string(event, "code_name")]
+    if string(event, "address"):
+        parts.append("address " + string(event, "address"))
+    if integer(event, "sender", "pid") is not None:
+        parts.append("from %s[%d]" % (string(event, "sender", "comm"), integer(event, "sender", "pid")))
+    outcome = string(event, "disposition" if phase == "delivered" else "result")
+    if outcome:
+        parts.append(outcome)
+    return "--- %s %s {%s} ---" % (string(event, "name"), phase, ", ".join(parts))
+
+
+def other(event, kind):
+    shown = "*** " + kind
+    if string(event, "name") not in ("", kind):
+        shown += " " + string(event, "name")
+    if string(event, "path"):
+        shown += " " + string(event, "path")
+    if string(event, "comm"):
+        shown += " (%s)" % string(event, "comm")
+    if integer(event, "child") is not None:
+        shown += " %d" % integer(event, "child")
+    if string(event, "status_text"):
+        shown += ": " + string(event, "status_text")
+    return shown + memory(event) + " ***"
+
+
+def what(event):
+    kind = string(event, "kind")
+    if kind in ("syscall", "open"):
+        return call(event)
+    if kind == "signal":
+        return signal(event)
+    if kind == "trigger":
+        return "*** " + string(event, "name")
+    return other(event, kind or "event")
+
+
+def line(event, trigger):
+    """trigger: the monotonic time that counts as 0."""
+    when = integer(event, "t_ns")
+    return "%s  %s" % (relative_time(0 if when is None else when - trigger), what(event))

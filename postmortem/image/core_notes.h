@@ -1,0 +1,34 @@
+// The PT_NOTE segment of a core, as the kernel writes it (fs/binfmt_elf.c).
+#pragma once
+
+#include "postmortem/image/crash_image.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace incident::postmortem {
+
+// A row of NT_FILE.
+struct CoreFileMapping {
+    std::uint64_t start = 0, end = 0;
+    std::uint64_t offset = 0; // in the file, bytes
+    std::string path;
+};
+
+class CoreNotes {
+public:
+    // One note; name is "CORE" for all of them.
+    void add(std::uint32_t type, std::string_view description);
+    void add_prstatus(const CrashImage &image, const ImageThread &thread); // thread.registers: known
+    void add_prpsinfo(const CrashImage &image);
+    void add_files(const std::vector<CoreFileMapping> &mappings);
+
+    const std::string &bytes() const { return bytes_; }
+
+private:
+    std::string bytes_;
+};
+
+} // namespace incident::postmortem

@@ -1,0 +1,262 @@
+#include "postmortem/image/crash_image.h"
+
+#include "capture/syscalls.h"
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <elf.h>
+
+namespace incident::postmortem {
+
+namespace {
+
+constexpr std::uint64_t memory_max = 256u << 20, maps_max = 64u << 20, perf_map_max = 64u << 20;
+constexpr std::size_t threads_max = 65536;
+constexpr std::string_view deleted_suffix = " (deleted)"; // as the kernel marks /proc/PID/exe
+
+user_regs_struct registers_of(JsonView json) {
+    auto value = [&](const char *name) { return json[name].natural().value_or(0); };
+    user_regs_struct regs{};
+    regs.r15 = value("r15");
+    regs.r14 = value("r14");
+    regs.r13 = value("r13");
+    regs.r12 = value("r12");
+    regs.rbp = value("rbp");
+    regs.rbx = value("rbx");
+    regs.r11 = value("r11");
+    regs.r10 = value("r10");
+    regs.r9 = value("r9");
+    regs.r8 = value("r8");
+    regs.rax = value("rax");
+    regs.rcx = value("rcx");
+    regs.rdx = value("rdx");
+    regs.rsi = value("rsi");
+    regs.rdi = value("rdi");
+    regs.orig_rax = value("orig_rax");
+    regs.rip = value("rip");
+    regs.cs = value("cs");
+    regs.eflags = value("eflags");
+    regs.rsp = value("rsp");
+    regs.ss = value("ss");
+    regs.fs_base = value("fs_base");
+    regs.gs_base = value("gs_base");
+    regs.ds = value("ds");
+    regs.es = value("es");
+    regs.fs = value("fs");
+    regs.gs = value("gs");
+    return regs;
+}
+
+ImageThread thread_of(JsonView json) {
+    ImageThread thread;
+    thread.tid = static_cast<std::uint32_t>(json["tid"].count());
+    thread.comm = json["comm"].text();
+    thread.crashed = json["crashed"].flag();
+    if (json["registers"].is_object())
+        thread.registers = registers_of(json["registers"]);
+    if (json["syscall"]["in_flight"].flag())
+        thread.in_call = json["syscall"]["name"].text();
+    return thread;
+}
+
+std::optional<std::string> bytes_of_hex(std::string_view hex) {
+    std::string bytes;
+    for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
+        auto digit = [](char c) { return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1; };
+        const int high = digit(hex[i]), low = digit(hex[i + 1]);
+        if (high < 0 || low < 0)
+            return std::nullopt;
+        bytes += static_cast<char>(high << 4 | low);
+    }
+    return bytes;
+}
+
+// siginfo_t: as the kernel had it, else put together from what the bundle says of it.
+void read_siginfo(JsonView signal, CrashImage &image) {
+    if (!signal.is_object())
+        return;
+    if (const auto raw = bytes_of_hex(signal["siginfo"].text()); raw && !raw->empty()) {
+        std::memcpy(image.siginfo.data(), raw->data(), std::min(raw->size(), image.siginfo.size()));
+        image.has_siginfo = true;
+        return;
+    }
+    siginfo_t info{};
+    info.si_signo = image.signal;
+    info.si_code = static_cast<int>(signal["code"].integer().value_or(0));
+    if (const auto address = signal["address"].natural()) {
+        info.si_addr = reinterpret_cast<void *>(*address); // NOLINT: an address of another process
+    } else {
+        info.si_pid = static_cast<pid_t>(signal["sender"]["pid"].count());
+        info.si_uid = static_cast<uid_t>(signal["sender"]["uid"].count());
+    }
+    static_assert(sizeof info == sizeof image.siginfo);
+    std::memcpy(image.siginfo.data(), &info, sizeof info);
+    image.has_siginfo = signal["code"].present();
+}
+
+// glibc's struct abort_msg_s {unsigned size; char msg[]}, in a mapping of its own, which `size` is the length of
+// (__libc_message() in sysdeps/posix/libc_fatal.c, __assert_fail_base() in assert/assert.c).
+std::string abort_message_at(std::uint64_t address, const ImageMemory &memory) {
+    constexpr std::size_t page = 4096, size_max = 65536, text_max = 4096;
+    std::uint32_t size = 0;
+    char head[sizeof size];
+    if (address % page || memory.read(address, head) != sizeof head)
+        return "";
+    std::memcpy(&size, head, sizeof size);
+    if (size == 0 || size % page || size > size_max)
+        return "";
+    std::string text = memory.text(address + sizeof size, text_max).value_or("");
+    while (text.ends_with('\n'))
+        text.pop_back();
+    return text;
+}
+
+void read_memory(const capture::Bundle &bundle, CrashImage &image) {
+    const auto bytes = bundle.read("memory.bin", memory_max);
+    const auto index = read_json(bundle, "memory.json", threads_json_max);
+    if (!bytes || !index)
+        return; // a light bundle has none
+    const std::string_view all(*bytes);
+    JsonView(*index).each([&](JsonView piece) {
+        const auto address = piece["address"].natural();
+        const std::uint64_t offset = piece["offset"].count(), length = piece["length"].count();
+        if (address && offset <= all.size() && length <= all.size() - offset)
+            image.memory.add(*address, all.substr(offset, length));
+    });
+    JsonView(*index).each([&](JsonView piece) {
+        if (image.abort_message.empty() && piece["what"].text() == "last mapping")
+            image.abort_message = abort_message_at(piece["address"].count(), image.memory);
+    });
+}
+
+ImageModule module_of(const capture::Mapping &mapping) {
+    ImageModule module;
+    module.path = mapping.path;
+    module.deleted = mapping.deleted;
+    module.start = mapping.start;
+    module.end = mapping.end;
+    module.first_offset = mapping.offset;
+    module.inode = mapping.inode;
+    module.major = mapping.major;
+    module.minor = mapping.minor;
+    return module;
+}
+
+// Mappings of one file that follow each other are one module; a gap filled by anonymous memory (.bss,
+// PROT_NONE padding) does not part them, another file does.
+std::vector<ImageModule> modules_of(const capture::Maps &maps) {
+    std::vector<ImageModule> modules;
+    std::vector<bool> code;
+    for (const capture::Mapping &mapping : maps.all()) {
+        if (!mapping.is_file())
+            continue;
+        // a second copy of a file begins with an offset that is not above the last one's
+        const bool more = !modules.empty() && modules.back().path == mapping.path &&
+                          modules.back().inode == mapping.inode && mapping.offset != modules.back().first_offset;
+        if (more) {
+            modules.back().end = mapping.end;
+            code.back() = code.back() || mapping.execute;
+        } else {
+            modules.push_back(module_of(mapping));
+            code.push_back(mapping.execute);
+        }
+    }
+    std::vector<ImageModule> kept;
+    for (std::size_t i = 0; i < modules.size(); ++i)
+        if (code[i])
+            kept.push_back(std::move(modules[i]));
+    return kept;
+}
+
+// The program, where its mappings are not among those known: its program headers are where the kernel put
+// them, as a rule in the page its file begins with, of which the daemon keeps the beginning.
+void add_program(CrashImage &image) {
+    const auto headers = image.aux(AT_PHDR);
+    if (!headers || image.module_at(*headers) || !image.exe.starts_with('/'))
+        return;
+    ImageModule program;
+    program.start = *headers & ~std::uint64_t{4095};
+    program.end = program.start + 4096; // at least
+    char magic[SELFMAG];
+    if (program.end == 0 || image.memory.read(program.start, magic) != SELFMAG ||
+        std::memcmp(magic, ELFMAG, SELFMAG) != 0)
+        return;
+    program.path = image.exe;
+    program.deleted = program.path.ends_with(deleted_suffix);
+    if (program.deleted)
+        program.path.resize(program.path.size() - deleted_suffix.size());
+    image.modules.insert(std::ranges::upper_bound(image.modules, program.start, {}, &ImageModule::start), program);
+}
+
+// modules.json: [{path, inode, build_id}], what the daemon read out of the files while they were mapped.
+void read_build_ids(const capture::Bundle &bundle, std::vector<ImageModule> &modules) {
+    const auto json = read_json(bundle, "modules.json", threads_json_max);
+    if (!json)
+        return;
+    JsonView(*json).each([&](JsonView known) {
+        for (ImageModule &module : modules)
+            if (module.path == known["path"].text() && module.inode == known["inode"].count())
+                module.build_id = known["build_id"].text();
+    });
+}
+
+} // namespace
+
+std::optional<std::uint64_t> CrashImage::aux(std::uint64_t type) const {
+    std::uint64_t pair[2];
+    for (std::size_t at = 0; at + sizeof pair <= auxv.size(); at += sizeof pair) {
+        std::memcpy(pair, auxv.data() + at, sizeof pair);
+        if (pair[0] == AT_NULL)
+            break;
+        if (pair[0] == type)
+            return pair[1];
+    }
+    return std::nullopt;
+}
+
+const ImageModule *CrashImage::module_at(std::uint64_t address) const {
+    auto it = std::ranges::upper_bound(modules, address, {}, &ImageModule::start);
+    return it != modules.begin() && address < std::prev(it)->end ? &*std::prev(it) : nullptr;
+}
+
+Result<CrashImage> read_crash_image(const capture::Bundle &bundle, const Incident &incident) {
+    const JsonView view = incident.view(), process = view["process"];
+    CrashImage image;
+    image.pid = incident.pid();
+    image.ppid = static_cast<std::uint32_t>(process["ppid"].count());
+    image.uid = static_cast<std::uint32_t>(process["uid"].count());
+    image.gid = static_cast<std::uint32_t>(process["gid"].count());
+    image.comm = incident.comm();
+    image.exe = incident.exe();
+    process["argv"].each([&](JsonView argument) { image.argv.emplace_back(argument.text()); });
+    image.signal = incident.signal();
+    image.living = !view["signal"]["fatal"].flag() && view["kind"].text() != "oom" && !view["dump"]["sent"].flag();
+    read_siginfo(view["signal"], image);
+
+    const auto threads = read_json(bundle, "threads.json", threads_json_max);
+    if (!threads)
+        return fail(threads.error());
+    JsonView(*threads).each([&](JsonView thread) {
+        if (image.threads.size() < threads_max)
+            image.threads.push_back(thread_of(thread));
+    });
+    std::ranges::stable_partition(image.threads, &ImageThread::crashed);
+
+    image.auxv = bundle.read("process/auxv", auxv_max).value_or("");
+    if (const auto maps = bundle.read("process/maps", maps_max))
+        image.maps = capture::Maps::parse(*maps);
+    image.maps_whole = !image.maps.empty();
+    read_memory(bundle, image);
+    image.modules = modules_of(image.maps);
+    add_program(image);
+    read_build_ids(bundle, image.modules);
+    for (ImageModule &module : image.modules)
+        if (module.build_id.empty() &&
+            (module.path == image.exe || module.path + std::string(deleted_suffix) == image.exe))
+            module.build_id = process["build_id"].text();
+    image.perf_map = bundle.read("process/perf_map", perf_map_max).value_or("");
+    return image;
+}
+
+} // namespace incident::postmortem

@@ -1,0 +1,64 @@
+// A bundle as a debugger would see its process: threads with registers, memory, mappings
+// and the files they came from.  What mini.core is written from and stacks are unwound over.
+// Everything in it is hostile: it came from the process, or with the bundle.
+#pragma once
+
+#include "capture/bundle.h"
+#include "capture/maps.h"
+#include "postmortem/image/image_memory.h"
+#include "postmortem/incident.h"
+
+#include <sys/user.h>
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace incident::postmortem {
+
+struct ImageThread {
+    std::uint32_t tid = 0;
+    std::string comm;
+    bool crashed = false;                      // the one it happened in
+    std::optional<user_regs_struct> registers; // as ptrace(2) orders them; nothing: not captured
+    std::string in_call;                       // name of the system call it was in; "" none
+};
+
+// A file of which code is mapped.
+struct ImageModule {
+    std::string path;     // as the process saw it, without " (deleted)"; with deleted: no longer that file
+    std::string build_id; // hex; "" unknown
+    bool deleted = false;
+    std::uint64_t start = 0, end = 0; // from its first mapping to the end of its last
+    std::uint64_t first_offset = 0;   // in the file, of the mapping at start
+    std::uint64_t inode = 0;
+    std::uint32_t major = 0, minor = 0;
+};
+
+struct CrashImage {
+    std::uint32_t pid = 0, ppid = 0, uid = 0, gid = 0;
+    std::string comm, exe;           // exe: as readlink(/proc/PID/exe), may end in " (deleted)"
+    std::vector<std::string> argv;   // "" where unknown
+    int signal = 0;                  // what killed it, or what made the rule fire; 0: none
+    std::array<char, 128> siginfo{}; // the kernel's siginfo_t as far as known (sigaction(2)), else zeros
+    bool has_siginfo = false;
+    std::string auxv; // pairs of 8-byte words; "" unknown
+    capture::Maps maps;
+    bool maps_whole = false; // every mapping is known; else those around the crash
+    std::vector<ImageModule> modules;
+    std::vector<ImageThread> threads; // the crashed one first
+    ImageMemory memory;
+    std::string abort_message; // what glibc left in memory before abort(3); "" none found
+    std::string perf_map;      // /tmp/perf-PID.map; "" none
+    bool living = false;       // it was not dying: registers are those of the last entry to the kernel
+
+    // The value of an auxiliary vector entry (AT_PHDR …, getauxval(3)).
+    std::optional<std::uint64_t> aux(std::uint64_t type) const;
+    const ImageModule *module_at(std::uint64_t address) const;
+};
+
+Result<CrashImage> read_crash_image(const capture::Bundle &bundle, const Incident &incident);
+
+} // namespace incident::postmortem

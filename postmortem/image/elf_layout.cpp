@@ -1,0 +1,138 @@
+#include "postmortem/image/elf_layout.h"
+
+#include "capture/dir_at.h"
+
+#include <algorithm>
+#include <cstring>
+#include <elf.h>
+
+namespace incident::postmortem {
+
+namespace {
+
+template <typename T> bool read_object(const ElfReader &read, std::uint64_t offset, T &object) {
+    return read(offset, {reinterpret_cast<char *>(&object), sizeof object});
+}
+
+bool sums_up(std::uint64_t start, std::uint64_t length) {
+    std::uint64_t end;
+    return !__builtin_add_overflow(start, length, &end);
+}
+
+} // namespace
+
+bool ElfSegment::sane() const {
+    return sums_up(offset, file_size) && sums_up(address, memory_size) && file_size <= memory_size;
+}
+
+const ElfSegment *ElfLayout::first(std::uint32_t type) const {
+    auto it = std::ranges::find(segments, type, &ElfSegment::type);
+    return it == segments.end() ? nullptr : &*it;
+}
+
+const ElfSegment *ElfLayout::load_of_offset(std::uint64_t offset) const {
+    for (const ElfSegment &segment : segments)
+        if (segment.type == PT_LOAD && offset >= segment.offset && offset - segment.offset < segment.file_size)
+            return &segment;
+    return nullptr;
+}
+
+std::optional<std::uint64_t> ElfLayout::bias(std::uint64_t start, std::uint64_t first_offset) const {
+    for (const ElfSegment &segment : segments) {
+        // The kernel and ld.so map whole pages: from the page the segment begins in.
+        const std::uint64_t before = segment.offset % page_size;
+        if (segment.type != PT_LOAD || first_offset < segment.offset - before ||
+            first_offset - (segment.offset - before) >= before + segment.file_size)
+            continue;
+        const std::uint64_t bias = start - (segment.address - before) - (first_offset - (segment.offset - before));
+        return relocatable || bias == 0 ? std::optional(bias) : std::nullopt;
+    }
+    return std::nullopt;
+}
+
+std::optional<std::uint64_t> ElfLayout::headers_address() const {
+    const ElfSegment *segment = load_of_offset(headers_offset);
+    return segment ? std::optional(segment->address + (headers_offset - segment->offset)) : std::nullopt;
+}
+
+bool ElfLayout::writable(std::uint64_t address) const {
+    return std::ranges::any_of(segments, [&](const ElfSegment &segment) {
+        const std::uint64_t start = segment.address & ~(page_size - 1);
+        return segment.type == PT_LOAD && (segment.flags & PF_W) && address >= start &&
+               address - start < segment.address - start + segment.memory_size;
+    });
+}
+
+ElfReader reader_of(int fd) {
+    return [fd](std::uint64_t offset, std::span<char> into) {
+        if (offset > static_cast<std::uint64_t>(INT64_MAX) - into.size())
+            return false;
+        while (!into.empty()) {
+            const ssize_t n =
+                capture::retry([&] { return ::pread(fd, into.data(), into.size(), static_cast<off_t>(offset)); });
+            if (n <= 0)
+                return false;
+            into = into.subspan(static_cast<std::size_t>(n));
+            offset += static_cast<std::uint64_t>(n);
+        }
+        return true;
+    };
+}
+
+Result<ElfLayout> read_elf_layout(const ElfReader &read) {
+    Elf64_Ehdr header;
+    if (!read_object(read, 0, header))
+        return fail("no ELF header");
+    if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
+        return fail("not an ELF file");
+    if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB ||
+        header.e_machine != EM_X86_64)
+        return fail("not a 64-bit x86 ELF file");
+    if (header.e_type != ET_DYN && header.e_type != ET_EXEC)
+        return fail("an ELF file that is neither a program nor a shared object");
+    if (header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phnum == 0 || header.e_phnum > elf_headers_max)
+        return fail("an ELF file with " + std::to_string(header.e_phnum) + " program headers of " +
+                    std::to_string(header.e_phentsize) + " bytes");
+    ElfLayout layout;
+    layout.relocatable = header.e_type == ET_DYN;
+    layout.entry = header.e_entry;
+    layout.headers_offset = header.e_phoff;
+    layout.headers = header.e_phnum;
+    if (!sums_up(header.e_phoff, header.e_phnum * sizeof(Elf64_Phdr)))
+        return fail("program headers beyond the end of the file");
+    for (std::size_t i = 0; i < header.e_phnum; ++i) {
+        Elf64_Phdr from;
+        if (!read_object(read, header.e_phoff + i * sizeof from, from))
+            return fail("program headers beyond the end of what can be read");
+        const ElfSegment segment{from.p_type, from.p_flags, from.p_offset, from.p_filesz, from.p_vaddr, from.p_memsz};
+        if (segment.sane())
+            layout.segments.push_back(segment);
+    }
+    return layout;
+}
+
+std::string segment_bytes(const ElfReader &read, const ElfSegment &segment, std::uint64_t most) {
+    std::string bytes;
+    if (segment.file_size > most)
+        return bytes;
+    bytes.resize(segment.file_size);
+    if (!read(segment.offset, bytes))
+        bytes.clear();
+    return bytes;
+}
+
+std::string elf_head(const ElfReader &read, const ElfLayout &layout) {
+    const ElfSegment *load = layout.load_of_offset(0);
+    if (!load)
+        return "";
+    std::uint64_t end = std::max(page_size, layout.headers_offset + layout.headers * sizeof(Elf64_Phdr));
+    for (const ElfSegment &segment : layout.segments)
+        if (segment.type == PT_NOTE && segment.offset + segment.file_size <= elf_head_max)
+            end = std::max(end, segment.offset + segment.file_size);
+    std::string head(std::min({end, elf_head_max, load->file_size}), '\0');
+    if (!read(0, head))
+        head.clear();
+    return head;
+}
+
+} // namespace incident::postmortem

@@ -1,0 +1,66 @@
+// What a core needs to know of the ELF files that were mapped: where they were loaded and what
+// their program headers point at.  Read by hand, as capture/build_id.cpp does: two structures are
+// all it takes, and the bytes may come from memory where the file is gone.  Everything is hostile.
+#pragma once
+
+#include "capture/result.h"
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace incident::postmortem {
+
+struct ElfSegment {
+    std::uint32_t type = 0, flags = 0; // PT_*, PF_*
+    std::uint64_t offset = 0, file_size = 0;
+    std::uint64_t address = 0, memory_size = 0; // before the load bias is added
+
+    // Its bytes that are in the file, [offset, offset + file_size), do not wrap; nor do those in memory.
+    bool sane() const;
+};
+
+struct ElfLayout {
+    bool relocatable = false; // ET_DYN: shared object or position-independent executable; else ET_EXEC
+    std::uint64_t entry = 0;
+    std::uint64_t headers_offset = 0; // of the program headers, in the file
+    std::uint16_t headers = 0;
+    std::vector<ElfSegment> segments; // all program headers, those that are not sane() left out
+
+    const ElfSegment *first(std::uint32_t type) const;
+    // The PT_LOAD that maps a byte of the file.
+    const ElfSegment *load_of_offset(std::uint64_t offset) const;
+    // What is added to the file's addresses, where its byte first_offset (of a page's start) is
+    // mapped at start.  Nothing: no PT_LOAD maps that, or an ET_EXEC is not where it says.
+    std::optional<std::uint64_t> bias(std::uint64_t start, std::uint64_t first_offset) const;
+    // The program headers' address without the bias; nothing: they are not loaded.
+    std::optional<std::uint64_t> headers_address() const;
+    // The address of a loaded byte of the file, without the bias, lies in a writable PT_LOAD.
+    bool writable(std::uint64_t address) const;
+};
+
+// Fills `into` from offset on, wholly, or says false.
+using ElfReader = std::function<bool(std::uint64_t offset, std::span<char> into)>;
+ElfReader reader_of(int fd);
+
+// Errors: not a 64-bit little-endian x86 ELF file that can be executed or loaded.
+Result<ElfLayout> read_elf_layout(const ElfReader &read);
+
+// A segment's bytes in the file; "" where they are not to be had or more than `most`.
+std::string segment_bytes(const ElfReader &read, const ElfSegment &segment, std::uint64_t most);
+
+// The bytes of the file from its beginning on that hold the ELF header, the program headers and
+// the build-id notes, as far as the first PT_LOAD maps them: what tells a debugger which file it
+// is.  At least a page, at most elf_head_max; "" where they cannot be read.
+std::string elf_head(const ElfReader &read, const ElfLayout &layout);
+
+inline constexpr std::uint64_t page_size = 4096;
+inline constexpr std::size_t elf_headers_max = 256;      // program headers; ordinary files have some 13
+inline constexpr std::uint64_t elf_head_max = 16u << 10; // bytes
+inline constexpr std::uint64_t dynamic_max = 64u << 10;  // bytes of a .dynamic
+inline constexpr std::uint64_t interpreter_max = 4096;   // PATH_MAX
+
+} // namespace incident::postmortem

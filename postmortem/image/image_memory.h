@@ -1,0 +1,31 @@
+// What is known of a process's memory: pieces that do not overlap, by address.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace incident::postmortem {
+
+class ImageMemory {
+public:
+    // Where bytes are known already, what was added first stays; pieces that touch become one.
+    void add(std::uint64_t address, std::string_view bytes);
+    // Copies what is known from address up to the first gap; the number of bytes copied.
+    std::size_t read(std::uint64_t address, std::span<char> into) const;
+    std::optional<std::uint64_t> word(std::uint64_t address) const;
+    // The text at address up to a NUL, at most `most` bytes; nothing where its beginning is unknown.
+    // cut: no NUL was reached.
+    std::optional<std::string> text(std::uint64_t address, std::size_t most, bool *cut = nullptr) const;
+    const std::map<std::uint64_t, std::string> &pieces() const { return pieces_; }
+
+private:
+    void fill(std::uint64_t address, std::string_view bytes);
+    std::map<std::uint64_t, std::string> pieces_;
+};
+
+} // namespace incident::postmortem

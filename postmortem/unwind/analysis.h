@@ -1,0 +1,110 @@
+// What the bytes of a bundle say once the files of its modules are read beside them: stacks unwound,
+// the faulting instruction, the arguments it had, an exception under way.  Plain data, JSON out and in.
+#pragma once
+
+#include "postmortem/json_view.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace incident::postmortem {
+
+struct Frame {
+    std::uint64_t ip = 0;     // from the second on a return address; an inlined function has its caller's
+    std::string module;       // path, "[vdso]", "jit/anon"; "" in no mapping known
+    std::string build_id;     // hex; "" unknown
+    std::uint64_t offset = 0; // of ip in the file
+    // Demangled and without its parameter list, as gdb prints it in a backtrace: "ns::C::f"; "" unknown.
+    std::string symbol;
+    std::uint64_t symbol_offset = 0; // ip - the function's entry; 0 of an inlined one
+    bool inlined = false;
+    std::string file; // as the compiler was given it, made absolute where it said its directory; "" unknown
+    unsigned line = 0, column = 0;
+    // "registers", "CFI", "frame pointer", "return address at the stack pointer", "signal frame", "inline", "tail call"
+    std::string how;
+    bool signal_frame = false; // the trampoline a signal handler returns to
+};
+
+struct ThreadStack {
+    std::uint32_t tid = 0;
+    std::string how;        // "CFI", "CFI and frame pointers", "instruction pointer only", "none"
+    bool truncated = false; // it ends before the outermost frame
+    std::string reason;     // where and why it ends
+    std::vector<Frame> frames;
+};
+
+struct ModuleState {
+    std::string path, build_id;
+    std::string file;    // "used", "debuginfod", or why there is none: "missing", "changed since …"
+    std::string debug;   // "in the file", "/usr/lib/debug/…", "debuginfod", "none"; "" not looked for
+    std::string install; // command that would bring the debug info; "" none
+    bool on_a_stack = false;
+};
+
+// The instruction the crashed thread was at.
+struct Instruction {
+    struct Operand {
+        bool read = false, write = false;
+        std::string base, index, segment; // register names; "" none
+        std::uint64_t scale = 0;
+        std::int64_t displacement = 0;
+        std::uint64_t address = 0; // effective, with the registers as captured
+        unsigned bytes = 0;        // accessed; 0 only computed (lea)
+    };
+    std::uint64_t address = 0;
+    std::string text; // AT&T, as gdb shows by default
+    std::optional<Operand> memory;
+    bool is_call = false, is_jump = false, is_return = false;
+    unsigned base_argument = 0; // the operand's base is this argument of the function (from 1), untouched since; 0: no
+};
+
+// A formal parameter of a frame, where DWARF's location of it can be evaluated with what was captured.
+struct Argument {
+    unsigned number = 0; // from 0
+    std::string name, type;
+    std::optional<std::uint64_t> value; // its bytes, zero-extended; nothing: see how
+    bool is_pointer = false;
+    std::string how; // "in rdi", "in memory at 0x…", "constant", "optimized out", …
+};
+
+// A C++ exception nobody caught.
+struct Exception {
+    std::string type; // "std::runtime_error"
+    std::string what; // "" not one whose text is known to lie where it was looked for
+};
+
+struct Analysis {
+    std::vector<ThreadStack> threads; // as image.threads, in their order
+    std::vector<ModuleState> modules; // as image.modules, in their order; last "[vdso]" where it is known
+    std::optional<Instruction> instruction;
+    unsigned argument_frame = 0; // index in the crashed thread's frames of the function the arguments are of
+    std::vector<Argument> arguments;
+    std::optional<Exception> exception;
+    std::vector<std::string> notes;
+};
+
+Json to_json(const ThreadStack &stack);
+Json to_json(const ModuleState &module);
+Json to_json(const Instruction &instruction);
+Json to_json(const Argument &argument);
+Json to_json(const Exception &exception);
+Json to_json(const Analysis &analysis);
+
+// Of JSON nobody vouches for: what is absent or of another type is its default, texts and lists are cut to caps.
+ThreadStack thread_stack_from(JsonView json);
+ModuleState module_state_from(JsonView json);
+Instruction instruction_from(JsonView json);
+Argument argument_from(JsonView json);
+Exception exception_from(JsonView json);
+Analysis analysis_from(JsonView json);
+
+inline constexpr std::size_t analysis_text_max = 4096;     // bytes of one text
+inline constexpr std::size_t analysis_frames_max = 4096;   // of one thread
+inline constexpr std::size_t analysis_threads_max = 65536; // as many as a bundle may hold
+inline constexpr std::size_t analysis_modules_max = 65536;
+inline constexpr std::size_t analysis_arguments_max = 256;
+inline constexpr std::size_t analysis_notes_max = 256;
+
+} // namespace incident::postmortem

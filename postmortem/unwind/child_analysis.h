@@ -1,0 +1,35 @@
+// What happens in the capped child: stacks, the crashed thread's particulars, answered line by line.
+#pragma once
+
+#include "postmortem/unwind/analyse.h"
+#include "postmortem/unwind/capped_child.h"
+#include "postmortem/unwind/module_set.h"
+
+#include <optional>
+#include <vector>
+
+namespace incident::postmortem {
+
+// What is known so far, from this and earlier children.
+struct Findings {
+    std::vector<std::optional<ThreadStack>> stacks;  // by thread
+    std::vector<std::optional<ModuleState>> modules; // by module, then the vdso
+    std::optional<Instruction> instruction;
+    bool particulars_done = false; // instruction, arguments, exception
+    unsigned argument_frame = 0;
+    std::vector<Argument> arguments;
+    std::optional<Exception> exception;
+    std::vector<std::string> notes;
+    bool more_done = false;
+    Json more;
+};
+
+// In the child: answers what `known` lacks.
+void analyse_in_child(const CrashImage &image, std::vector<ModuleInput> inputs, const AnalyseOptions &options,
+                      const ChildWork *more, const Findings &known, const AnswerLine &answer,
+                      std::atomic<std::uint32_t> *progress);
+
+// In the parent: adds one line of an answer, which may be anything.
+void add_answer(std::string_view line, Findings &findings);
+
+} // namespace incident::postmortem

@@ -1,0 +1,164 @@
+#include "postmortem/unwind/debug_files.h"
+
+#include "postmortem/unwind/elf_module.h"
+
+#include <elfutils/libdwelf.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gelf.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace incident::postmortem {
+
+namespace {
+
+std::string directory_of(const std::string &path) {
+    const std::size_t slash = path.rfind('/');
+    return slash == std::string::npos ? "" : path.substr(0, slash);
+}
+
+bool has_debug_info(Elf *elf) {
+    std::size_t names = 0;
+    if (elf_getshdrstrndx(elf, &names) != 0)
+        return false;
+    for (Elf_Scn *scn = elf_nextscn(elf, nullptr); scn; scn = elf_nextscn(elf, scn)) {
+        GElf_Shdr header;
+        if (!gelf_getshdr(scn, &header) || header.sh_type == SHT_NOBITS)
+            continue;
+        const char *name = elf_strptr(elf, names, header.sh_name);
+        if (name && (std::strcmp(name, ".debug_info") == 0 || std::strcmp(name, ".zdebug_info") == 0))
+            return true;
+    }
+    return false;
+}
+
+// CRC-32 of IEEE 802.3 over the whole file, as .gnu_debuglink has it (gdb manual, "Separate Debug Files").
+std::uint32_t crc_of(int fd) {
+    static const auto table = [] {
+        std::array<std::uint32_t, 256> made{};
+        for (std::uint32_t i = 0; i < made.size(); ++i) {
+            std::uint32_t value = i;
+            for (int bit = 0; bit < 8; ++bit)
+                value = value & 1 ? value >> 1 ^ 0xedb88320 : value >> 1;
+            made[i] = value;
+        }
+        return made;
+    }();
+    std::uint32_t crc = ~0u;
+    std::array<unsigned char, 65536> bytes;
+    off_t at = 0;
+    for (ssize_t n; (n = ::pread(fd, bytes.data(), bytes.size(), at)) > 0; at += n)
+        for (ssize_t i = 0; i < n; ++i)
+            crc = table[(crc ^ bytes[static_cast<std::size_t>(i)]) & 0xff] ^ crc >> 8;
+    return ~crc;
+}
+
+class Search {
+public:
+    Search(std::string build_id, std::vector<std::string> &notes) : build_id_(std::move(build_id)), notes_(notes) {}
+
+    // crc: what a file without a build-id to compare must have
+    bool take(UniqueFd fd, const std::string &where, const GElf_Word *crc = nullptr) {
+        if (!fd)
+            return false;
+        ElfHandle elf(elf_begin(fd.get(), ELF_C_READ_MMAP, nullptr));
+        if (!elf || elf_kind(elf.get()) != ELF_K_ELF)
+            return reject(where, "it is not ELF");
+        if (!build_id_.empty()) {
+            const std::string id = build_id_of_elf(elf.get());
+            if (id != build_id_)
+                return reject(where, "its build-id is " + (id.empty() ? "missing" : id));
+        } else if (!crc || crc_of(fd.get()) != *crc) {
+            return reject(where, "its checksum differs");
+        }
+        found.where = where;
+        found.fd = std::move(fd);
+        found.elf = std::move(elf);
+        return true;
+    }
+
+    DebugFile found;
+
+private:
+    bool reject(const std::string &where, const std::string &why) {
+        notes_.push_back(fmt::format("{} is not used: {}", where, why));
+        return false;
+    }
+    std::string build_id_;
+    std::vector<std::string> &notes_;
+};
+
+UniqueFd copy_of(int fd) {
+    return UniqueFd(fd < 0 ? -1 : ::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+}
+
+} // namespace
+
+std::string build_id_path(const std::string &root, const std::string &build_id) {
+    const bool hex =
+        std::ranges::all_of(build_id, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+    if (!hex || build_id.size() < 4)
+        return "";
+    return fmt::format("{}/.build-id/{}/{}.debug", root, build_id.substr(0, 2), build_id.substr(2));
+}
+
+UniqueFd open_regular(const std::string &path) {
+    UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    struct stat st;
+    if (!fd || ::fstat(fd.get(), &st) != 0 || !S_ISREG(st.st_mode))
+        return {};
+    return fd;
+}
+
+DebugFile find_debug_file(Elf *module, const DebugSearch &search, std::vector<std::string> &notes) {
+    if (has_debug_info(module)) {
+        DebugFile own;
+        own.where = "in the file";
+        return own;
+    }
+    const std::string build_id = build_id_of_elf(module);
+    Search files(build_id, notes);
+    const std::string by_id = build_id_path(search.root, build_id);
+    if (!by_id.empty() && (files.take(copy_of(search.by_build_id), by_id) ||
+                           (search.by_build_id < 0 && files.take(open_regular(by_id), by_id))))
+        return std::move(files.found);
+
+    GElf_Word crc = 0;
+    if (const char *link = dwelf_elf_gnu_debuglink(module, &crc); link && *link && !std::strchr(link, '/')) {
+        const std::string beside = directory_of(search.module_path);
+        for (const std::string &path :
+             {beside + "/" + link, beside + "/.debug/" + link, search.root + beside + "/" + link})
+            if (path != search.module_path && files.take(open_regular(path), path, &crc))
+                return std::move(files.found);
+    }
+    if (files.take(copy_of(search.fetched), "debuginfod"))
+        return std::move(files.found);
+    return {};
+}
+
+DebugFile find_alternate(Dwarf *dwarf, const std::string &root, const std::string &beside,
+                         std::vector<std::string> &notes) {
+    const char *name = nullptr;
+    const void *id = nullptr;
+    const ssize_t length = dwelf_dwarf_gnu_debugaltlink(dwarf, &name, &id);
+    if (length <= 0 || length > 64 || !name)
+        return {};
+    std::string build_id;
+    for (ssize_t i = 0; i < length; ++i)
+        build_id += fmt::format("{:02x}", static_cast<const unsigned char *>(id)[i]);
+    Search files(build_id, notes);
+    const std::string by_id = build_id_path(root, build_id);
+    if (!by_id.empty() && files.take(open_regular(by_id), by_id))
+        return std::move(files.found);
+    const std::string path = *name == '/' ? name : directory_of(beside) + "/" + name;
+    if (!files.take(open_regular(path), path))
+        notes.push_back(fmt::format("{} shares debug information with {}, which is not there", beside, name));
+    return std::move(files.found);
+}
+
+} // namespace incident::postmortem

@@ -1,0 +1,84 @@
+#include "postmortem/unwind/entry_register.h"
+
+#include <Zydis/Zydis.h>
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+namespace incident::postmortem {
+
+namespace {
+
+constexpr std::uint64_t function_max = 64 * 1024; // bytes; a longer one is not read
+
+struct Argument {
+    std::string_view name;
+    ZydisRegister reg;
+};
+constexpr std::array<Argument, 6> passed_in{{{"rdi", ZYDIS_REGISTER_RDI},
+                                             {"rsi", ZYDIS_REGISTER_RSI},
+                                             {"rdx", ZYDIS_REGISTER_RDX},
+                                             {"rcx", ZYDIS_REGISTER_RCX},
+                                             {"r8", ZYDIS_REGISTER_R8},
+                                             {"r9", ZYDIS_REGISTER_R9}}};
+
+bool writes(const ZydisDecodedInstruction &instruction, const ZydisDecodedOperand *operands, ZydisRegister reg) {
+    if (instruction.meta.category == ZYDIS_CATEGORY_CALL || instruction.meta.category == ZYDIS_CATEGORY_SYSCALL)
+        return true; // whoever is called may
+    return std::any_of(operands, operands + instruction.operand_count, [&](const ZydisDecodedOperand &operand) {
+        return operand.type == ZYDIS_OPERAND_TYPE_REGISTER && (operand.actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) &&
+               ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, operand.reg.value) == reg;
+    });
+}
+
+// Where a jump may lead, if not just on; ip itself where that is not known.
+bool may_lead_back(const ZydisDecodedInstruction &instruction, const ZydisDecodedOperand *operands, std::uint64_t at,
+                   std::uint64_t entry, std::uint64_t ip) {
+    if (instruction.meta.category != ZYDIS_CATEGORY_COND_BR && instruction.meta.category != ZYDIS_CATEGORY_UNCOND_BR)
+        return false;
+    ZyanU64 target = 0;
+    if (operands[0].type != ZYDIS_OPERAND_TYPE_IMMEDIATE ||
+        !ZYAN_SUCCESS(ZydisCalcAbsoluteAddress(&instruction, &operands[0], at, &target)))
+        return true;
+    return target >= entry && target <= ip;
+}
+
+} // namespace
+
+unsigned argument_number(std::string_view reg) {
+    const auto it = std::ranges::find(passed_in, reg, &Argument::name);
+    return it == passed_in.end() ? 0 : static_cast<unsigned>(it - passed_in.begin()) + 1;
+}
+
+bool untouched_since_entry(std::string_view name, std::uint64_t entry, std::uint64_t end, std::uint64_t ip,
+                           ProcessMemory &memory) {
+    const unsigned number = argument_number(name);
+    if (number == 0 || ip < entry || ip >= end || end - entry > function_max)
+        return false;
+    const ZydisRegister reg = passed_in[number - 1].reg;
+    std::vector<char> code(end - entry);
+    if (memory.read(entry, code) != code.size())
+        return false;
+    ZydisDecoder decoder;
+    ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+    bool written_behind = false, led_back = false;
+    for (std::uint64_t at = entry; at < end;) {
+        ZydisDecodedInstruction instruction;
+        ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
+        if (!ZYAN_SUCCESS(
+                ZydisDecoderDecodeFull(&decoder, code.data() + (at - entry), end - at, &instruction, operands)))
+            return false;
+        // what is executed at ip itself has not been
+        if (at < ip && writes(instruction, operands, reg))
+            return false;
+        if (at >= ip) {
+            written_behind = written_behind || writes(instruction, operands, reg);
+            led_back = led_back || may_lead_back(instruction, operands, at, entry, ip);
+        }
+        at += instruction.length;
+    }
+    return !(written_behind && led_back);
+}
+
+} // namespace incident::postmortem

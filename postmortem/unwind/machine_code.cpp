@@ -1,0 +1,235 @@
+#include "postmortem/unwind/machine_code.h"
+
+#include <Zydis/Zydis.h>
+
+#include <array>
+
+namespace incident::postmortem {
+
+namespace {
+
+constexpr std::size_t longest_call = 8; // bytes: prefix, REX, FF, ModRM, SIB, 32 bits
+constexpr std::size_t prologue_instructions_max = 16;
+
+struct Decoded {
+    ZydisDecodedInstruction instruction;
+    std::array<ZydisDecodedOperand, ZYDIS_MAX_OPERAND_COUNT> operands;
+};
+
+bool decode(const char *bytes, std::size_t length, Decoded &decoded) {
+    static const ZydisDecoder decoder = [] {
+        ZydisDecoder made;
+        ZydisDecoderInit(&made, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+        return made;
+    }();
+    return ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, bytes, length, &decoded.instruction, decoded.operands.data()));
+}
+
+// The value a register had; only general ones go into an address.
+std::optional<std::uint64_t> value_of(ZydisRegister reg, const user_regs_struct &r, std::uint64_t next) {
+    if (reg == ZYDIS_REGISTER_RIP)
+        return next;
+    if (reg == ZYDIS_REGISTER_EIP)
+        return next & UINT32_MAX;
+    const std::uint64_t width = ZydisRegisterGetWidth(ZYDIS_MACHINE_MODE_LONG_64, reg);
+    const std::uint64_t mask = width == 32 ? UINT32_MAX : UINT64_MAX;
+    switch (ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, reg)) {
+    case ZYDIS_REGISTER_NONE:
+        return 0;
+    case ZYDIS_REGISTER_RAX:
+        return r.rax & mask;
+    case ZYDIS_REGISTER_RBX:
+        return r.rbx & mask;
+    case ZYDIS_REGISTER_RCX:
+        return r.rcx & mask;
+    case ZYDIS_REGISTER_RDX:
+        return r.rdx & mask;
+    case ZYDIS_REGISTER_RSI:
+        return r.rsi & mask;
+    case ZYDIS_REGISTER_RDI:
+        return r.rdi & mask;
+    case ZYDIS_REGISTER_RBP:
+        return r.rbp & mask;
+    case ZYDIS_REGISTER_RSP:
+        return r.rsp & mask;
+    case ZYDIS_REGISTER_R8:
+        return r.r8 & mask;
+    case ZYDIS_REGISTER_R9:
+        return r.r9 & mask;
+    case ZYDIS_REGISTER_R10:
+        return r.r10 & mask;
+    case ZYDIS_REGISTER_R11:
+        return r.r11 & mask;
+    case ZYDIS_REGISTER_R12:
+        return r.r12 & mask;
+    case ZYDIS_REGISTER_R13:
+        return r.r13 & mask;
+    case ZYDIS_REGISTER_R14:
+        return r.r14 & mask;
+    case ZYDIS_REGISTER_R15:
+        return r.r15 & mask;
+    default:
+        return std::nullopt;
+    }
+}
+
+// "mov 0x8(%rbx), %eax" → "mov 0x8(%rbx),%eax", as gdb has it.
+std::string without_spaces_between(std::string text) {
+    for (std::size_t at; (at = text.find(", ")) != std::string::npos;)
+        text.erase(at + 1, 1);
+    return text;
+}
+
+std::string name_of(ZydisRegister reg) {
+    const char *name = reg == ZYDIS_REGISTER_NONE ? nullptr : ZydisRegisterGetString(reg);
+    return name ? name : "";
+}
+
+bool has_segment_base(ZydisRegister segment) {
+    return segment == ZYDIS_REGISTER_FS || segment == ZYDIS_REGISTER_GS;
+}
+
+// The first operand that accesses memory, written ones before read ones: a fault is about one of them.
+const ZydisDecodedOperand *memory_operand(const Decoded &decoded) {
+    const ZydisDecodedOperand *chosen = nullptr;
+    for (std::size_t i = 0; i < decoded.instruction.operand_count; ++i) {
+        const ZydisDecodedOperand &operand = decoded.operands[i];
+        if (operand.type != ZYDIS_OPERAND_TYPE_MEMORY)
+            continue;
+        // What an instruction does to the stack without naming it comes last.
+        const bool named = operand.visibility == ZYDIS_OPERAND_VISIBILITY_EXPLICIT;
+        if (!chosen || (named && chosen->visibility != ZYDIS_OPERAND_VISIBILITY_EXPLICIT))
+            chosen = &operand;
+    }
+    return chosen;
+}
+
+std::optional<Instruction::Operand> operand_of(const Decoded &decoded, const user_regs_struct &registers) {
+    const ZydisDecodedOperand *found = memory_operand(decoded);
+    if (!found)
+        return std::nullopt;
+    const ZydisDecodedOperandMem &memory = found->mem;
+    const auto base = value_of(memory.base, registers, registers.rip + decoded.instruction.length);
+    const auto index = value_of(memory.index, registers, 0);
+    if (!base || !index) // a gather's index is a vector
+        return std::nullopt;
+    Instruction::Operand operand;
+    const bool accessed = memory.type == ZYDIS_MEMOP_TYPE_MEM;
+    operand.read = accessed && (found->actions & ZYDIS_OPERAND_ACTION_MASK_READ);
+    operand.write = accessed && (found->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE);
+    operand.base = name_of(memory.base);
+    operand.index = name_of(memory.index);
+    operand.segment = has_segment_base(memory.segment) ? name_of(memory.segment) : "";
+    operand.scale = memory.index == ZYDIS_REGISTER_NONE ? 0 : memory.scale;
+    operand.displacement = memory.disp.has_displacement ? memory.disp.value : 0;
+    operand.bytes = accessed ? found->size / 8 : 0;
+    operand.address = *base + *index * operand.scale + static_cast<std::uint64_t>(operand.displacement);
+    if (decoded.instruction.address_width == 32)
+        operand.address &= UINT32_MAX;
+    if (memory.segment == ZYDIS_REGISTER_FS)
+        operand.address += registers.fs_base;
+    else if (memory.segment == ZYDIS_REGISTER_GS)
+        operand.address += registers.gs_base;
+    // push and call write below the stack pointer they find.
+    if (found->visibility != ZYDIS_OPERAND_VISIBILITY_EXPLICIT && operand.write && memory.base == ZYDIS_REGISTER_RSP &&
+        operand.displacement == 0)
+        operand.address -= operand.bytes;
+    return operand;
+}
+
+} // namespace
+
+std::optional<Instruction> instruction_at(const user_regs_struct &registers, ProcessMemory &memory) {
+    char bytes[ZYDIS_MAX_INSTRUCTION_LENGTH];
+    const std::size_t length = memory.read(registers.rip, bytes);
+    Decoded decoded;
+    if (length == 0 || !decode(bytes, length, decoded))
+        return std::nullopt;
+    Instruction instruction;
+    instruction.address = registers.rip;
+    ZydisFormatter formatter;
+    char text[256];
+    ZydisFormatterInit(&formatter, ZYDIS_FORMATTER_STYLE_ATT);
+    for (const ZydisFormatterProperty padding : {ZYDIS_FORMATTER_PROP_DISP_PADDING, ZYDIS_FORMATTER_PROP_IMM_PADDING,
+                                                 ZYDIS_FORMATTER_PROP_ADDR_PADDING_ABSOLUTE})
+        ZydisFormatterSetProperty(&formatter, padding, ZYDIS_PADDING_DISABLED);
+    if (ZYAN_SUCCESS(ZydisFormatterFormatInstruction(&formatter, &decoded.instruction, decoded.operands.data(),
+                                                     decoded.instruction.operand_count_visible, text, sizeof text,
+                                                     registers.rip, nullptr)))
+        instruction.text = without_spaces_between(text);
+    instruction.memory = operand_of(decoded, registers);
+    const ZydisInstructionCategory category = decoded.instruction.meta.category;
+    instruction.is_call = category == ZYDIS_CATEGORY_CALL;
+    instruction.is_jump = category == ZYDIS_CATEGORY_UNCOND_BR || category == ZYDIS_CATEGORY_COND_BR;
+    instruction.is_return = category == ZYDIS_CATEGORY_RET;
+    return instruction;
+}
+
+CallBefore call_before(std::uint64_t return_address, ProcessMemory &memory) {
+    CallBefore found;
+    for (std::size_t length = 2; length <= longest_call && length <= return_address; ++length) {
+        char bytes[longest_call];
+        if (memory.read(return_address - length, std::span(bytes, length)) != length)
+            return found;
+        found.kind = CallBefore::Kind::no_call;
+        Decoded decoded;
+        if (!decode(bytes, length, decoded) || decoded.instruction.length != length ||
+            decoded.instruction.meta.category != ZYDIS_CATEGORY_CALL)
+            continue;
+        found.kind = CallBefore::Kind::call;
+        const ZydisDecodedOperand &operand = decoded.operands[0];
+        if (operand.type == ZYDIS_OPERAND_TYPE_IMMEDIATE && operand.imm.is_relative)
+            found.target = return_address + operand.imm.value.u;
+        return found;
+    }
+    return found;
+}
+
+// Between the two the compiler may have scheduled others, but none that moves the stack or jumps.
+Prologue prologue_at(std::uint64_t function, ProcessMemory &memory) {
+    Prologue prologue;
+    std::uint64_t at = function;
+    for (std::size_t i = 0; i < prologue_instructions_max; ++i) {
+        char bytes[ZYDIS_MAX_INSTRUCTION_LENGTH];
+        Decoded decoded;
+        const std::size_t length = memory.read(at, bytes);
+        if (length == 0 || !decode(bytes, length, decoded))
+            return prologue;
+        prologue.readable = true;
+        at += decoded.instruction.length;
+        const auto operand_is = [&](std::size_t number, ZydisRegister reg) {
+            const ZydisDecodedOperand &operand = decoded.operands[number];
+            return operand.type == ZYDIS_OPERAND_TYPE_REGISTER && operand.reg.value == reg;
+        };
+        const ZydisMnemonic mnemonic = decoded.instruction.mnemonic;
+        if (prologue.pushed == 0) {
+            if (mnemonic == ZYDIS_MNEMONIC_ENDBR64)
+                continue;
+            if (mnemonic != ZYDIS_MNEMONIC_PUSH || !operand_is(0, ZYDIS_REGISTER_RBP))
+                return prologue;
+            prologue.pushed = at;
+            continue;
+        }
+        if (mnemonic == ZYDIS_MNEMONIC_MOV && operand_is(0, ZYDIS_REGISTER_RBP) && operand_is(1, ZYDIS_REGISTER_RSP)) {
+            prologue.moved = at;
+            prologue.frame_pointer = true;
+            return prologue;
+        }
+        for (std::size_t operand = 0; operand < decoded.instruction.operand_count; ++operand) {
+            const bool writes = decoded.operands[operand].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE;
+            if (writes && (operand_is(operand, ZYDIS_REGISTER_RSP) || operand_is(operand, ZYDIS_REGISTER_RBP) ||
+                           operand_is(operand, ZYDIS_REGISTER_RIP)))
+                return prologue;
+        }
+    }
+    return prologue;
+}
+
+bool is_return_at(std::uint64_t address, ProcessMemory &memory) {
+    char bytes[ZYDIS_MAX_INSTRUCTION_LENGTH];
+    Decoded decoded;
+    const std::size_t length = memory.read(address, bytes);
+    return length > 0 && decode(bytes, length, decoded) && decoded.instruction.meta.category == ZYDIS_CATEGORY_RET;
+}
+
+} // namespace incident::postmortem

@@ -1,0 +1,77 @@
+// The modules of a crash as they are used in the capped child, and the memory they add to what was captured.
+#pragma once
+
+#include "postmortem/image/crash_image.h"
+#include "postmortem/unwind/analysis.h"
+#include "postmortem/unwind/debug_info.h"
+#include "postmortem/unwind/elf_module.h"
+#include "postmortem/unwind/process_memory.h"
+#include "postmortem/unwind/progress.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace incident::postmortem {
+
+// What there is to open of one module.  Descriptors stay the caller's; -1 none.
+struct ModuleInput {
+    int file = -1;
+    std::string problem;  // why there is no file
+    bool fetched = false; // file is debuginfod's
+    int by_build_id = -1, fetched_debug = -1;
+    // Parsing it has ended a child before.
+    bool skip_file = false, skip_debug = false;
+};
+
+class ModuleSet : public ProcessMemory {
+public:
+    // image must outlive this.
+    // own_vdso: stands in for one that was not captured; "" none.
+    ModuleSet(const CrashImage &image, std::vector<ModuleInput> inputs, std::string debug_root, Progress progress,
+              std::string own_vdso = "");
+
+    std::size_t read(std::uint64_t address, std::span<char> into) override;
+
+    static constexpr std::size_t none = SIZE_MAX;
+    // The module mapped at an address; image.modules.size() is the vdso's.
+    std::size_t index_at(std::uint64_t address) const;
+    // Null: not to be used; problem() says why.
+    ElfModule *elf(std::size_t index);
+    DebugInfo *debug(std::size_t index); // null: none
+    const std::string &problem(std::size_t index) const { return entries_[index].problem; }
+    // While what it returns lives, the parent blames this module.
+    Progress::Scope parsing(std::size_t index, Part part) const { return progress_.parsing(index, part); }
+
+    std::string path(std::size_t index) const;
+    std::string build_id(std::size_t index) const;
+    void seen_on_stack(std::size_t index) { entries_[index].on_a_stack = true; }
+    bool is_on_stack(std::size_t index) const { return entries_[index].on_a_stack; }
+    // Of the modules on a stack all there is to know of its files.
+    ModuleState state(std::size_t index);
+    std::size_t size() const { return entries_.size(); }
+    const CrashImage &image() const { return image_; }
+    std::vector<std::string> take_notes() { return std::exchange(notes_, {}); }
+
+private:
+    struct Entry {
+        ModuleInput input;
+        bool elf_tried = false, debug_tried = false, on_a_stack = false;
+        std::string problem; // why elf is null, once it was tried
+        std::unique_ptr<ElfModule> elf;
+        std::unique_ptr<DebugInfo> debug;
+    };
+    Result<std::unique_ptr<ElfModule>> open_vdso() const;
+
+    const CrashImage &image_;
+    std::string debug_root_, own_vdso_;
+    Progress progress_;
+    std::uint64_t vdso_start_ = 0, vdso_end_ = 0;
+    std::vector<Entry> entries_; // of image.modules, then the vdso
+    std::vector<std::string> notes_;
+};
+
+// The vdso mapped into this process; "" none.
+std::string vdso_of_this_process();
+
+} // namespace incident::postmortem

@@ -1,0 +1,87 @@
+#include "postmortem/unwind/plt.h"
+
+#include <gelf.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <string_view>
+
+namespace incident::postmortem {
+
+namespace {
+
+constexpr std::size_t relocations_max = 4u << 20; // looked at in one file
+constexpr std::uint64_t stub_max = 16;            // bytes
+
+// The slot of the global offset table a stub jumps through: jmp *disp32(%rip), wherever in it that stands.
+std::optional<std::uint64_t> slot_of(const unsigned char *stub, std::uint64_t bytes, std::uint64_t address) {
+    for (std::uint64_t at = 0; at + 6 <= bytes; ++at)
+        if (stub[at] == 0xff && stub[at + 1] == 0x25) {
+            std::int32_t displacement;
+            std::memcpy(&displacement, stub + at + 2, sizeof displacement);
+            return address + at + 6 + static_cast<std::uint64_t>(std::int64_t{displacement});
+        }
+    return std::nullopt;
+}
+
+std::optional<std::uint64_t> slot_of_stub_at(Elf *elf, std::uint64_t linked) {
+    std::size_t names = 0;
+    if (elf_getshdrstrndx(elf, &names) != 0)
+        return std::nullopt;
+    for (Elf_Scn *scn = elf_nextscn(elf, nullptr); scn; scn = elf_nextscn(elf, scn)) {
+        GElf_Shdr header;
+        if (!gelf_getshdr(scn, &header) || header.sh_type != SHT_PROGBITS || linked < header.sh_addr ||
+            linked - header.sh_addr >= header.sh_size)
+            continue;
+        const char *name = elf_strptr(elf, names, header.sh_name);
+        if (!name || !std::string_view(name).starts_with(".plt"))
+            return std::nullopt;
+        const Elf_Data *data = elf_rawdata(scn, nullptr);
+        const std::uint64_t stub = header.sh_entsize == 8 ? 8 : stub_max;
+        const std::uint64_t begin = (linked - header.sh_addr) / stub * stub;
+        if (!data || !data->d_buf || begin >= data->d_size)
+            return std::nullopt;
+        return slot_of(static_cast<const unsigned char *>(data->d_buf) + begin,
+                       std::min<std::uint64_t>(stub, data->d_size - begin), header.sh_addr + begin);
+    }
+    return std::nullopt;
+}
+
+std::string name_of_symbol(Elf *elf, std::size_t table, std::size_t index) {
+    Elf_Scn *scn = elf_getscn(elf, table);
+    GElf_Shdr header;
+    GElf_Sym symbol;
+    Elf_Data *data = scn ? elf_getdata(scn, nullptr) : nullptr;
+    if (!data || !gelf_getshdr(scn, &header) || index > INT32_MAX ||
+        !gelf_getsym(data, static_cast<int>(index), &symbol))
+        return "";
+    const char *name = elf_strptr(elf, header.sh_link, symbol.st_name);
+    return name ? name : "";
+}
+
+} // namespace
+
+std::string called_by_plt(Elf *elf, std::uint64_t linked) {
+    const auto slot = slot_of_stub_at(elf, linked);
+    if (!slot)
+        return "";
+    std::size_t left = relocations_max;
+    for (Elf_Scn *scn = elf_nextscn(elf, nullptr); scn; scn = elf_nextscn(elf, scn)) {
+        GElf_Shdr header;
+        if (!gelf_getshdr(scn, &header) || header.sh_type != SHT_RELA || header.sh_entsize == 0)
+            continue;
+        Elf_Data *data = elf_getdata(scn, nullptr);
+        const std::size_t count = data ? data->d_size / header.sh_entsize : 0;
+        for (std::size_t i = 0; i < count && i <= INT32_MAX && left > 0; ++i, --left) {
+            GElf_Rela relocation;
+            if (!gelf_getrela(data, static_cast<int>(i), &relocation))
+                break;
+            if (relocation.r_offset == *slot && GELF_R_SYM(relocation.r_info) != 0)
+                return name_of_symbol(elf, header.sh_link, GELF_R_SYM(relocation.r_info));
+        }
+    }
+    return "";
+}
+
+} // namespace incident::postmortem

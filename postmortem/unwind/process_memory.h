@@ -1,0 +1,41 @@
+// The crashed process's memory as far as it is known: captured bytes, else the files'.  Internal to unwind/.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <string>
+
+namespace incident::postmortem {
+
+class ProcessMemory {
+public:
+    virtual ~ProcessMemory() = default;
+    // How many bytes from address on are known and were copied.
+    virtual std::size_t read(std::uint64_t address, std::span<char> into) = 0;
+
+    // A number of 1 to 8 bytes, zero-extended.
+    std::optional<std::uint64_t> number(std::uint64_t address, std::size_t bytes) {
+        char raw[sizeof(std::uint64_t)] = {};
+        if (bytes > sizeof raw || read(address, std::span(raw, bytes)) != bytes)
+            return std::nullopt;
+        std::uint64_t value;
+        std::memcpy(&value, raw, sizeof value);
+        return value;
+    }
+    std::optional<std::uint64_t> word(std::uint64_t address) { return number(address, sizeof(std::uint64_t)); }
+    // Up to a NUL, at most `most` bytes; nothing where its end is not known.
+    std::optional<std::string> text(std::uint64_t address, std::size_t most) {
+        std::string bytes(most, '\0');
+        bytes.resize(read(address, bytes));
+        const std::size_t end = bytes.find('\0');
+        if (end == std::string::npos)
+            return std::nullopt;
+        bytes.resize(end);
+        return bytes;
+    }
+};
+
+} // namespace incident::postmortem

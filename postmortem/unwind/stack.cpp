@@ -1,0 +1,177 @@
+#include "postmortem/unwind/stack.h"
+
+#include "postmortem/unwind/names.h"
+#include "postmortem/unwind/plt.h"
+#include "postmortem/unwind/tail_calls.h"
+
+#include <fmt/format.h>
+
+namespace incident::postmortem {
+
+namespace {
+
+constexpr std::string_view no_registers = "registers not captured";
+
+// Module, build-id and offset: what the mappings alone tell.
+void locate_frame(Frame &frame, const CrashImage &image, std::uint64_t address) {
+    const capture::Mapping *mapping = image.maps.find(address);
+    if (!mapping)
+        return;
+    frame.module = mapping->path;
+    frame.offset = frame.ip - mapping->start + mapping->offset;
+    const ImageModule *module = image.module_at(address);
+    if (module && module->path == mapping->path)
+        frame.build_id = module->build_id;
+}
+
+} // namespace
+
+ThreadStack instruction_pointer_only(const CrashImage &image, const ImageThread &thread, const std::string &reason) {
+    ThreadStack stack;
+    stack.tid = thread.tid;
+    stack.truncated = true;
+    if (!thread.registers) {
+        stack.how = "none";
+        stack.reason = no_registers;
+        return stack;
+    }
+    stack.how = "instruction pointer only";
+    stack.reason = reason;
+    Frame &frame = stack.frames.emplace_back();
+    frame.ip = thread.registers->rip;
+    frame.how = "registers";
+    locate_frame(frame, image, frame.ip);
+    return stack;
+}
+
+NamedStack StackNamer::name(const ImageThread &thread, std::size_t frames_max) {
+    NamedStack named;
+    if (!thread.registers) {
+        named.stack = instruction_pointer_only(modules_.image(), thread, "");
+        return named;
+    }
+    named.walk = walk_stack(*thread.registers, modules_, frames_max);
+    const Walk &walk = named.walk;
+    ThreadStack &stack = named.stack;
+    stack.tid = thread.tid;
+    stack.how = how_walked(walk);
+    for (std::size_t i = 0; i < walk.frames.size() && stack.frames.size() <= frames_max; ++i) {
+        const WalkFrame &frame = walk.frames[i];
+        add_frames(named, i, frame.ip, frame.look_up(), frame.how);
+        if (i + 1 < walk.frames.size() && frame.by_cfi && !frame.signal_frame && !walk.frames[i + 1].exact)
+            for (const std::uint64_t jump : tail_calls_between(frame, walk.frames[i + 1]))
+                add_frames(named, i, jump, jump - 1, "tail call");
+    }
+    const bool cut = stack.frames.size() > frames_max;
+    if (cut) {
+        stack.frames.resize(frames_max);
+        named.sources.resize(frames_max);
+    }
+    stack.truncated = cut || !walk.outermost;
+    if (cut)
+        stack.reason = fmt::format("more than {} frames", frames_max);
+    else if (walk.outermost)
+        stack.reason = stack.frames.back().symbol.empty()
+                           ? "the outermost frame"
+                           : fmt::format("the outermost frame ({})", stack.frames.back().symbol);
+    else
+        stack.reason = walk.reason;
+    return named;
+}
+
+const std::vector<std::uint64_t> &StackNamer::tail_calls_between(const WalkFrame &callee, const WalkFrame &caller) {
+    const auto [it, fresh] = tail_calls_.try_emplace({caller.ip, callee.look_up()});
+    if (fresh)
+        it->second = tail_calls(modules_, caller.ip, callee.look_up());
+    return it->second;
+}
+
+// The frames at one address, innermost inlined function first.
+void StackNamer::add_frames(NamedStack &into, std::size_t walked, std::uint64_t ip, std::uint64_t look_up,
+                            std::string_view how) {
+    Frame frame;
+    frame.ip = ip;
+    frame.how = how;
+    frame.signal_frame = into.walk.frames[walked].signal_frame && ip == into.walk.frames[walked].ip;
+    locate_frame(frame, modules_.image(), look_up);
+    FrameSource source{walked, modules_.index_at(look_up), nullptr, how != "tail call"};
+    ElfModule *module = source.module == ModuleSet::none ? nullptr : modules_.elf(source.module);
+    if (source.module != ModuleSet::none) {
+        frame.module = modules_.path(source.module);
+        frame.build_id = modules_.build_id(source.module);
+    }
+    if (!module) {
+        if (source.module == ModuleSet::none)
+            name_generated(frame, modules_.image().maps.find(look_up), look_up);
+        into.stack.frames.push_back(std::move(frame));
+        into.sources.push_back(source);
+        return;
+    }
+    const std::vector<Place> *places = nullptr;
+    if (DebugInfo *debug = modules_.debug(source.module)) {
+        const auto scope = modules_.parsing(source.module, Part::debug);
+        places = &debug->places(look_up - module->bias());
+    }
+    if (!places || places->empty()) {
+        name_by_symbol(frame, source.module, look_up);
+        into.stack.frames.push_back(std::move(frame));
+        into.sources.push_back(source);
+        return;
+    }
+    // Of a function that jumped away only the innermost is shown, as gdb does.
+    const std::size_t shown_places = source.real_registers ? places->size() : 1;
+    for (std::size_t i = 0; i < shown_places; ++i) {
+        const Place &place = (*places)[i];
+        Frame shown = frame;
+        source.place = &place;
+        shown.inlined = place.inlined && source.real_registers;
+        shown.file = place.file;
+        shown.line = place.line;
+        shown.column = place.column;
+        if (shown.inlined)
+            shown.how = "inline";
+        if (place.name.empty())
+            name_by_symbol(shown, source.module, look_up);
+        else
+            shown.symbol = place.name;
+        const std::uint64_t entry = place.entry + module->bias();
+        if (!place.inlined && place.entry != 0 && ip >= entry)
+            shown.symbol_offset = ip - entry;
+        into.stack.frames.push_back(std::move(shown));
+        into.sources.push_back(source);
+    }
+}
+
+void StackNamer::name_by_symbol(Frame &frame, std::size_t index, std::uint64_t look_up) {
+    ElfModule *module = modules_.elf(index);
+    const auto scope = modules_.parsing(index, Part::file);
+    if (const Symbol *symbol = module->symbols().function_at(look_up - module->bias())) {
+        frame.symbol = function_name(symbol->name);
+        frame.symbol_offset = frame.ip - module->bias() - symbol->address;
+    } else if (const std::string called = called_by_plt(module->elf(), look_up - module->bias()); !called.empty()) {
+        frame.symbol = function_name(called) + "@plt";
+    }
+}
+
+void StackNamer::name_generated(Frame &frame, const capture::Mapping *mapping, std::uint64_t look_up) {
+    if (!mapping || !mapping->execute || mapping->is_file())
+        return;
+    if (mapping->path.empty() || mapping->path.starts_with("//anon"))
+        frame.module = "jit/anon";
+    if (modules_.image().perf_map.empty())
+        return;
+    if (!perf_map_) {
+        perf_map_ = std::make_unique<PerfMap>(modules_.image().perf_map);
+        if (perf_map_->cut())
+            notes_.push_back(fmt::format("only the last {} entries of the perf map are used", PerfMap::entries_max));
+        if (perf_map_->bad_lines())
+            notes_.push_back(fmt::format("{} lines of the perf map are none", perf_map_->bad_lines()));
+    }
+    if (const PerfMap::Entry *entry = perf_map_->find(look_up)) {
+        frame.module = "jit/anon";
+        frame.symbol = entry->name;
+        frame.symbol_offset = frame.ip - entry->start;
+    }
+}
+
+} // namespace incident::postmortem

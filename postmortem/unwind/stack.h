@@ -1,0 +1,51 @@
+// A thread's stack with names: functions, those inlined into them, lines.
+#pragma once
+
+#include "postmortem/unwind/analysis.h"
+#include "postmortem/unwind/perf_map.h"
+#include "postmortem/unwind/walker.h"
+
+#include <map>
+#include <memory>
+
+namespace incident::postmortem {
+
+// What a shown frame was made of.
+struct FrameSource {
+    std::size_t walked = 0; // index in Walk::frames
+    std::size_t module = ModuleSet::none;
+    const Place *place = nullptr; // in its debug info, which owns it; null: none
+    bool real_registers = true;   // false: of a tail call, whose frame is gone
+};
+
+struct NamedStack {
+    ThreadStack stack;
+    Walk walk;
+    std::vector<FrameSource> sources; // of stack.frames
+};
+
+class StackNamer {
+public:
+    explicit StackNamer(ModuleSet &modules) : modules_(modules) {}
+    // At most frames_max frames, inlined ones counted.
+    NamedStack name(const ImageThread &thread, std::size_t frames_max);
+    std::vector<std::string> take_notes() { return std::exchange(notes_, {}); }
+
+private:
+    const std::vector<std::uint64_t> &tail_calls_between(const WalkFrame &callee, const WalkFrame &caller);
+    void add_frames(NamedStack &into, std::size_t walked, std::uint64_t ip, std::uint64_t look_up,
+                    std::string_view how);
+    void name_by_symbol(Frame &frame, std::size_t module, std::uint64_t look_up);
+    void name_generated(Frame &frame, const capture::Mapping *mapping, std::uint64_t look_up);
+
+    ModuleSet &modules_;
+    // Tail calls found before, by return address and the address in the callee: recursion asks again and again.
+    std::map<std::pair<std::uint64_t, std::uint64_t>, std::vector<std::uint64_t>> tail_calls_;
+    std::unique_ptr<PerfMap> perf_map_; // parsed when generated code is first met
+    std::vector<std::string> notes_;
+};
+
+// A thread of which nothing was unwound: its instruction pointer.
+ThreadStack instruction_pointer_only(const CrashImage &image, const ImageThread &thread, const std::string &reason);
+
+} // namespace incident::postmortem

@@ -1,0 +1,313 @@
+#include "postmortem/unwind/walker.h"
+
+#include "postmortem/unwind/cfi_step.h"
+#include "postmortem/unwind/machine_code.h"
+#include "postmortem/unwind/sigframe.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace incident::postmortem {
+
+namespace {
+
+constexpr std::string_view by_registers = "registers", by_cfi = "CFI", by_frame_pointer = "frame pointer",
+                           by_stack_pointer = "return address at the stack pointer", by_signal_frame = "signal frame";
+
+// What stepping from a frame to its caller came to.
+struct Step {
+    enum class Kind { caller, outermost, stop } kind = Kind::stop;
+    Registers registers;
+    std::string_view how;
+    bool exact = false; // the caller was interrupted
+    std::string reason; // of stop
+};
+
+Step stop(std::string reason) {
+    Step step;
+    step.reason = std::move(reason);
+    return step;
+}
+
+class Walker {
+public:
+    Walker(const user_regs_struct &registers, ModuleSet &modules) : modules_(modules), maps_(modules.image().maps) {
+        WalkFrame first;
+        first.registers = registers_of(registers);
+        first.ip = registers.rip;
+        first.exact = true;
+        first.how = by_registers;
+        walk_.frames.push_back(std::move(first));
+        stack_ = registers.rsp;
+    }
+
+    Walk walk(std::size_t frames_max) {
+        for (;;) {
+            Step step = step_from(walk_.frames.back());
+            if (step.kind == Step::Kind::caller)
+                check(walk_.frames.back(), step);
+            if (step.kind != Step::Kind::caller) {
+                walk_.outermost = step.kind == Step::Kind::outermost;
+                walk_.reason = std::move(step.reason);
+                return std::move(walk_);
+            }
+            if (walk_.frames.size() >= frames_max) {
+                walk_.reason = fmt::format("more than {} frames", frames_max);
+                return std::move(walk_);
+            }
+            WalkFrame caller;
+            caller.registers = step.registers;
+            caller.ip = *step.registers[dwarf_rip];
+            caller.exact = step.exact;
+            caller.how = step.how;
+            walk_.frames.push_back(std::move(caller));
+        }
+    }
+
+private:
+    Step step_from(WalkFrame &frame);
+    std::optional<Step> cfi(WalkFrame &frame, std::size_t module);
+    std::optional<Step> signal_frame(WalkFrame &frame);
+    std::optional<Step> top_of_stack(const WalkFrame &frame, std::size_t module);
+    std::optional<Step> frame_pointer(const WalkFrame &frame, std::size_t module);
+    void check(const WalkFrame &frame, Step &step) const;
+    bool may_return_to(std::uint64_t address);
+    std::optional<std::uint64_t> function_start(std::uint64_t address, std::size_t module);
+    std::optional<Step> popped(const Registers &registers, std::uint64_t return_slot, std::optional<std::uint64_t> rbp,
+                               std::string_view how);
+    bool executable(std::uint64_t address) const {
+        const capture::Mapping *mapping = maps_.find(address);
+        return mapping && mapping->execute;
+    }
+    std::string not_captured(const WalkFrame &frame, std::uint64_t address) const;
+
+    ModuleSet &modules_;
+    const capture::Maps &maps_;
+    Walk walk_;
+    std::uint64_t stack_ = 0; // where the innermost frame's stack pointer is
+};
+
+// Where the captured part of the stack ends, if that is what is in the way.
+std::string Walker::not_captured(const WalkFrame &frame, std::uint64_t address) const {
+    const std::uint64_t stack = frame.registers[dwarf_rsp].value_or(0);
+    const auto &pieces = modules_.image().memory.pieces();
+    auto piece = pieces.upper_bound(stack);
+    const std::uint64_t end = piece == pieces.begin() ? 0 : std::prev(piece)->first + std::prev(piece)->second.size();
+    if (stack >= end) {
+        if (walk_.frames.size() > 1 && walk_.frames[walk_.frames.size() - 2].signal_frame)
+            return fmt::format("the stack it was interrupted on, at {:#x}, was not captured", stack);
+        return fmt::format("no stack was captured at {:#x}", stack);
+    }
+    if (address < stack || address + sizeof address <= end)
+        return fmt::format("memory at {:#x} was not captured", address);
+    // From where the thread was, if it was on this stack.
+    const std::uint64_t begin = stack_ <= stack && stack_ >= std::prev(piece)->first ? stack_ : std::prev(piece)->first;
+    const std::uint64_t bytes = end - begin;
+    return bytes >= 1024 ? fmt::format("beyond the captured {} KiB of stack", bytes / 1024)
+                         : fmt::format("beyond the captured {} bytes of stack", bytes);
+}
+
+Step Walker::step_from(WalkFrame &frame) {
+    const std::uint64_t address = frame.look_up();
+    const capture::Mapping *mapping = maps_.find(address);
+    const std::size_t module = modules_.index_at(address);
+    if (module != ModuleSet::none)
+        modules_.seen_on_stack(module);
+    if (!mapping || !mapping->execute) {
+        // A call or jump to nowhere: only the return address was pushed since.
+        if (frame.exact)
+            if (auto step = top_of_stack(frame, ModuleSet::none))
+                return std::move(*step);
+        return stop(fmt::format("{:#x} is in no executable mapping{}, and no return address is on top of the stack",
+                                frame.ip, modules_.image().maps_whole ? "" : " known"));
+    }
+    if (module != ModuleSet::none)
+        if (auto step = cfi(frame, module))
+            return std::move(*step);
+    // Where a process begins (ld.so's has no unwind information) there is no caller.
+    if (module != ModuleSet::none)
+        if (const ElfModule *elf = modules_.elf(module); elf && elf->is_entry(address)) {
+            Step step;
+            step.kind = Step::Kind::outermost;
+            return step;
+        }
+    if (auto step = signal_frame(frame))
+        return std::move(*step);
+    if (frame.exact)
+        if (auto step = top_of_stack(frame, module))
+            return std::move(*step);
+    if (auto step = frame_pointer(frame, module))
+        return std::move(*step);
+    if (module == ModuleSet::none)
+        return stop(mapping->path.empty() || !mapping->is_file()
+                        ? fmt::format("no unwind information for generated code at {:#x}", frame.ip)
+                        : fmt::format("no unwind information for {}", mapping->path));
+    const std::string &problem = modules_.problem(module);
+    const std::string where =
+        fmt::format("{}+{:#x}", modules_.path(module), frame.ip - mapping->start + mapping->offset);
+    return stop("no unwind information for " + where + (problem.empty() ? "" : ": " + problem));
+}
+
+std::optional<Step> Walker::cfi(WalkFrame &frame, std::size_t index) {
+    ElfModule *module = modules_.elf(index);
+    if (!module)
+        return std::nullopt;
+    const auto find = [&](std::uint64_t address) {
+        {
+            const auto scope = modules_.parsing(index, Part::file);
+            if (FrameHandle rules = module->eh_frame(address - module->bias()))
+                return rules;
+        }
+        DebugInfo *debug = modules_.debug(index);
+        const auto scope = modules_.parsing(index, Part::debug);
+        return debug ? debug->debug_frame(address - module->bias()) : FrameHandle();
+    };
+    FrameHandle rules = find(frame.look_up());
+    if (rules && is_signal_frame(rules.get())) {
+        frame.signal_frame = true;
+        if (!frame.exact) // it is entered by a return: its address is exact
+            if (FrameHandle exact = find(frame.ip))
+                rules = std::move(exact);
+    }
+    if (!rules)
+        return std::nullopt;
+    const auto scope = modules_.parsing(index, Part::file);
+    CfiStep found = step_by_cfi(rules.get(), frame.registers, modules_, module->bias());
+    frame.by_cfi = true;
+    frame.saved = found.saved;
+    if (found.cfa)
+        frame.cfa = found.cfa;
+    Step step;
+    if (found.kind == CfiStep::Kind::unknown)
+        return stop(found.unread ? not_captured(frame, *found.unread) : found.why);
+    step.kind = found.kind == CfiStep::Kind::outermost ? Step::Kind::outermost : Step::Kind::caller;
+    step.registers = found.registers;
+    step.how = by_cfi;
+    step.exact = frame.signal_frame;
+    return step;
+}
+
+std::optional<Step> Walker::signal_frame(WalkFrame &frame) {
+    if (!frame.registers[dwarf_rsp] || !is_sigreturn_at(frame.ip, modules_))
+        return std::nullopt;
+    frame.signal_frame = true;
+    Step step;
+    std::uint64_t unread = 0;
+    const auto interrupted = registers_of_sigframe(*frame.registers[dwarf_rsp], modules_, unread);
+    if (!interrupted)
+        return stop(not_captured(frame, unread));
+    step.registers = *interrupted;
+    step.kind = Step::Kind::caller;
+    step.how = by_signal_frame;
+    step.exact = true;
+    return step;
+}
+
+bool Walker::may_return_to(std::uint64_t address) {
+    return address != 0 && executable(address - 1) && call_before(address, modules_).kind != CallBefore::Kind::no_call;
+}
+
+std::optional<std::uint64_t> Walker::function_start(std::uint64_t address, std::size_t index) {
+    ElfModule *module = index == ModuleSet::none ? nullptr : modules_.elf(index);
+    if (!module)
+        return std::nullopt;
+    const auto scope = modules_.parsing(index, Part::file);
+    const Symbol *symbol = module->symbols().function_at(address - module->bias());
+    return symbol ? std::optional(symbol->address + module->bias()) : std::nullopt;
+}
+
+// The caller's registers when the return address at a place on the stack has been popped.
+std::optional<Step> Walker::popped(const Registers &registers, std::uint64_t return_slot,
+                                   std::optional<std::uint64_t> rbp, std::string_view how) {
+    const auto back = modules_.word(return_slot);
+    if (!back || !may_return_to(*back))
+        return std::nullopt;
+    Step step;
+    step.kind = Step::Kind::caller;
+    for (const unsigned preserved : {unsigned{dwarf_rbx}, 12u, 13u, 14u, 15u})
+        step.registers[preserved] = registers[preserved];
+    step.registers[dwarf_rbp] = rbp;
+    step.registers[dwarf_rsp] = return_slot + sizeof *back;
+    step.registers[dwarf_rip] = back;
+    step.how = how;
+    return step;
+}
+
+// Nothing is pushed yet: nowhere was called, or a function is at its first instruction, or the return
+// address on top of the stack follows a call of this very function.
+std::optional<Step> Walker::top_of_stack(const WalkFrame &frame, std::size_t module) {
+    const auto stack = frame.registers[dwarf_rsp];
+    const auto back = stack ? modules_.word(*stack) : std::nullopt;
+    if (!back)
+        return std::nullopt;
+    if (executable(frame.ip)) {
+        const auto start = function_start(frame.ip, module);
+        if (!start || (*start != frame.ip && call_before(*back, modules_).target != start))
+            return std::nullopt;
+    }
+    return popped(frame.registers, *stack, frame.registers[dwarf_rbp], by_stack_pointer);
+}
+
+// Only where it looks true: in a function whose beginning can be read, that beginning sets up a frame
+// pointer; the one it saved lies above; and the return address follows a call.
+std::optional<Step> Walker::frame_pointer(const WalkFrame &frame, std::size_t module) {
+    const auto stack = frame.registers[dwarf_rsp], base = frame.registers[dwarf_rbp];
+    if (const auto start = function_start(frame.look_up(), module)) {
+        const Prologue prologue = prologue_at(*start, modules_);
+        if (prologue.readable && !prologue.frame_pointer)
+            return std::nullopt;
+        if (prologue.readable && frame.exact && stack) {
+            if (frame.ip < prologue.pushed || is_return_at(frame.ip, modules_))
+                return popped(frame.registers, *stack, base, by_stack_pointer);
+            if (frame.ip < prologue.moved)
+                return popped(frame.registers, *stack + 8, modules_.word(*stack), by_stack_pointer);
+        }
+    }
+    if (!base || !stack || *base < *stack || *base % sizeof(std::uint64_t) != 0)
+        return std::nullopt;
+    const auto saved = modules_.word(*base);
+    if (!saved)
+        return std::nullopt;
+    return popped(frame.registers, *base + 8, saved, by_frame_pointer);
+}
+
+// What a caller has to be, however it was found.
+void Walker::check(const WalkFrame &frame, Step &step) const {
+    const std::uint64_t ip = *step.registers[dwarf_rip];
+    if (ip == 0) {
+        step = {};
+        step.kind = Step::Kind::outermost;
+        return;
+    }
+    const auto before = frame.registers[dwarf_rsp], after = step.registers[dwarf_rsp];
+    // A signal may have been taken on a stack of its own, anywhere.
+    if (!step.exact && before && after && *after <= *before) {
+        step =
+            stop(fmt::format("the caller's stack pointer {:#x} is not above {:#x} (corrupt stack?)", *after, *before));
+        return;
+    }
+    if (!step.exact && !executable(ip - 1))
+        step = stop(fmt::format("the return address {:#x} is in no executable mapping{}", ip,
+                                modules_.image().maps_whole ? "" : " known"));
+}
+
+} // namespace
+
+Walk walk_stack(const user_regs_struct &registers, ModuleSet &modules, std::size_t frames_max) {
+    return Walker(registers, modules).walk(frames_max);
+}
+
+std::string how_walked(const Walk &walk) {
+    if (walk.frames.size() == 1 && !walk.outermost)
+        return "instruction pointer only";
+    const auto used = [&](std::string_view how) {
+        return std::ranges::any_of(walk.frames, [&](const WalkFrame &frame) { return frame.how == how; });
+    };
+    std::string text = used(by_cfi) || used(by_signal_frame) || walk.frames.back().by_cfi ? "CFI" : "";
+    if (used(by_frame_pointer))
+        text += text.empty() ? "frame pointers" : " and frame pointers";
+    return text.empty() ? std::string(by_stack_pointer) : text;
+}
+
+} // namespace incident::postmortem

@@ -1,0 +1,39 @@
+// A thread's stack, frame by frame: registers and where they came from.  Names come later (stack.h).
+#pragma once
+
+#include "postmortem/unwind/module_set.h"
+#include "postmortem/unwind/registers.h"
+
+#include <bitset>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace incident::postmortem {
+
+struct WalkFrame {
+    Registers registers;
+    std::uint64_t ip = 0;
+    bool exact = false; // ip is where the thread is or was interrupted, not behind a call
+    bool signal_frame = false;
+    bool by_cfi = false; // the next frame was found by call frame information
+    std::optional<std::uint64_t> cfa;
+    std::bitset<17> saved; // registers its function uses itself, having saved the caller's
+    std::string how;       // Frame::how
+
+    // An address within the instruction the frame is at: behind a call that does not return another function may begin.
+    std::uint64_t look_up() const { return exact || signal_frame || ip == 0 ? ip : ip - 1; }
+};
+
+struct Walk {
+    std::vector<WalkFrame> frames;
+    bool outermost = false; // the last frame has no caller
+    std::string reason;     // why it ends there, where it is not
+};
+
+Walk walk_stack(const user_regs_struct &registers, ModuleSet &modules, std::size_t frames_max);
+
+// "CFI", "CFI and frame pointers" …: how all of its frames were found.
+std::string how_walked(const Walk &walk);
+
+} // namespace incident::postmortem

@@ -1,0 +1,55 @@
+// What the judges of one incident look at, and how they say where something is.
+#pragma once
+
+#include "postmortem/verdict/verdict.h"
+
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace incident::postmortem {
+
+using Names = std::span<const std::string_view>;
+
+struct Evidence {
+    const Incident &incident;
+    const CrashImage &image;
+    const Analysis &analysis;
+    const capture::Bundle &bundle;
+
+    const user_regs_struct *registers() const; // of the thread it happened in; null: not captured
+    const ThreadStack *stack() const;          // … unwound; null: not
+    // The innermost frame whose function is one of these; null: none.
+    const Frame *frame_of(Names functions) const;
+    // The first frame outside of it that is neither inlined into it nor one of these; null: none.
+    const Frame *caller_of(const Frame &frame, Names passed_over = {}) const;
+    JsonView signal() const { return incident.view()["signal"]; }
+    // SIGSEGV and kin that the thread's own instruction raised: si_code is the kernel's (sigaction(2)).
+    bool is_fault() const;
+    std::optional<std::uint64_t> fault_address() const; // si_addr, of a fault
+    std::uint32_t sender() const;                       // tgid; 0 unknown
+};
+
+// "read_line+0x1f (reader.c:41)", "libz.so.1+0x4a20", "0x7f…".
+std::string place_text(const Frame &frame);
+// Just the function, or the module and offset where its name is unknown.
+std::string function_text(const Frame &frame);
+std::string hex(std::uint64_t value);
+// "8 MiB", "132 KiB", "17 bytes".
+std::string bytes_text(std::uint64_t bytes);
+// "[stack] (rw-)", "/lib/x.so (r--)", "anonymous memory (rw-)".
+std::string mapping_text(const capture::Mapping &mapping);
+// The general register of that name ("rax", "r12", "eax", "cl", …) as the operand sees it; nothing: no such name.
+std::optional<std::uint64_t> register_value(const user_regs_struct &registers, std::string_view name);
+// "SIGSEGV (SEGV_MAPERR) at 0x10" as the kernel said it.
+std::string signal_fact(const Evidence &evidence);
+
+// Each says nothing where it is not about its matter.
+std::optional<Claim> judge_fault(const Evidence &evidence);   // SIGSEGV, SIGBUS
+std::optional<Claim> judge_trap(const Evidence &evidence);    // SIGFPE, SIGILL, SIGTRAP, SIGSYS
+std::optional<Claim> judge_abort(const Evidence &evidence);   // SIGABRT raised by the process itself
+std::optional<Claim> judge_killed(const Evidence &evidence);  // a signal somebody sent
+std::optional<Claim> judge_oom(const Evidence &evidence);     // chosen by the OOM killer
+std::optional<Claim> judge_waiting(const Evidence &evidence); // blocked, or a slow call
+
+} // namespace incident::postmortem

@@ -1,0 +1,360 @@
+// SIGSEGV and SIGBUS of the thread's own instruction: which pointer was wrong, and how.
+#include "postmortem/verdict/evidence.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <csignal>
+#include <cstring>
+
+namespace incident::postmortem {
+
+namespace {
+
+constexpr std::uint64_t null_pages = 65536;            // vm.mmap_min_addr: nothing is ever mapped below
+constexpr std::uint64_t user_end = 0x0000800000000000; // canonical addresses of user space end here (4-level paging)
+constexpr std::uint64_t kernel_begin = 0xffff800000000000;
+constexpr std::uint64_t stack_reach = 1u << 20; // how far from its stack pointer a frame's own access may lie
+constexpr std::uint64_t limits_max = 1u << 20;
+
+bool canonical(std::uint64_t address) {
+    return address < user_end || address >= kernel_begin;
+}
+
+// Eight printable bytes in a pointer: text was taken for one.
+std::string text_in(std::uint64_t value) {
+    std::string text(sizeof value, '\0');
+    std::memcpy(text.data(), &value, sizeof value);
+    while (!text.empty() && text.back() == '\0')
+        text.pop_back();
+    constexpr std::size_t least = 4;
+    const bool readable =
+        text.size() >= least && std::ranges::all_of(text, [](char c) { return c >= ' ' && c <= '~'; });
+    return readable ? text : std::string();
+}
+
+class Fault {
+public:
+    explicit Fault(const Evidence &evidence)
+        : e_(evidence), regs_(*evidence.registers()), address_(evidence.fault_address().value_or(0)) {
+        if (const auto *stack = evidence.stack(); stack && !stack->frames.empty())
+            frame_ = &stack->frames.front();
+        if (evidence.analysis.instruction && evidence.analysis.instruction->address == regs_.rip)
+            instruction_ = &*evidence.analysis.instruction;
+    }
+
+    std::optional<Claim> judge() const {
+        const int number = e_.image.signal;
+        const std::string_view code = e_.signal()["code_name"].text();
+        if (number == SIGBUS)
+            return beyond_file(code);
+        if (code == "SI_KERNEL" || (code == "SEGV_MAPERR" && !canonical(address_)))
+            return non_canonical();
+        if (auto claim = jumped(code))
+            return claim;
+        if (auto claim = overflowed())
+            return claim;
+        if (code == "SEGV_MAPERR" && address_ < null_pages)
+            return null_pointer();
+        if (code == "SEGV_ACCERR")
+            return forbidden();
+        if (code == "SEGV_MAPERR")
+            return unmapped();
+        return std::nullopt;
+    }
+
+private:
+    const Instruction::Operand *operand() const {
+        return instruction_ && instruction_->memory ? &*instruction_->memory : nullptr;
+    }
+
+    std::string where() const { return frame_ ? function_text(*frame_) : hex(regs_.rip); }
+
+    std::string instruction_fact() const {
+        std::string text = fmt::format("the instruction at {} is \"{}\"", frame_ ? place_text(*frame_) : hex(regs_.rip),
+                                       instruction_->text);
+        const Instruction::Operand &memory = *operand();
+        for (const std::string &name : {memory.base, memory.index})
+            if (const auto value = register_value(regs_, name))
+                text += fmt::format(", {} is {:#x}", name, *value);
+        return text;
+    }
+
+    static std::string access(const Instruction::Operand &memory) {
+        const std::string verb = memory.write ? (memory.read ? "changes" : "writes") : "reads";
+        return memory.bytes ? fmt::format("{} {}", verb, bytes_text(memory.bytes)) : verb;
+    }
+
+    // si_addr is within what the operand touches.
+    bool operand_met() const {
+        const auto *memory = operand();
+        return memory && (memory->read || memory->write) && address_ >= memory->address &&
+               address_ - memory->address < std::max<std::uint64_t>(memory->bytes, 1);
+    }
+
+    std::optional<Claim> null_pointer() const {
+        if (!operand_met())
+            return std::nullopt;
+        const Instruction::Operand &memory = *operand();
+        const auto base = register_value(regs_, memory.base);
+        Claim claim;
+        if (base && *base != 0)
+            claim.text = fmt::format("bad pointer: {} {} at {:#x}, close to null, where nothing is mapped", where(),
+                                     access(memory), address_);
+        else if (address_ == 0)
+            claim.text = fmt::format("null dereference: {} {} at a null pointer", where(), access(memory));
+        else
+            claim.text = fmt::format("null dereference: {} {} at offset {:#x} of a null pointer", where(),
+                                     access(memory), address_);
+        claim.facts = {signal_fact(e_), instruction_fact()};
+        arguments(claim);
+        if (const unsigned number = instruction_->base_argument;
+            number && base == 0 && frame_ && !frame_->inlined && claim.text.find("argument ") == std::string::npos) {
+            claim.text += fmt::format("; argument {} of {} is null", number, where());
+            claim.facts.push_back(fmt::format("argument {} is passed in {}, which nothing in {} has written to since",
+                                              number, memory.base, where()));
+        }
+        return claim;
+    }
+
+    // Pointer arguments that hold the wrong address itself.
+    void arguments(Claim &claim) const {
+        const ThreadStack *stack = e_.stack();
+        if (!stack || e_.analysis.argument_frame >= stack->frames.size())
+            return;
+        const Frame &frame = stack->frames[e_.analysis.argument_frame];
+        for (const Argument &argument : e_.analysis.arguments) {
+            if (!argument.is_pointer || argument.value != 0)
+                continue;
+            claim.facts.push_back(fmt::format("argument {} of {}, {}, is null ({})", argument.number + 1,
+                                              function_text(frame), argument.name, argument.how));
+            if (claim.text.find("argument ") == std::string::npos)
+                claim.text += fmt::format("; argument {} of {} ({}) is null", argument.number + 1, function_text(frame),
+                                          argument.name);
+        }
+    }
+
+    std::optional<Claim> non_canonical() const {
+        if (const auto *memory = operand(); memory && (memory->read || memory->write) && !canonical(memory->address)) {
+            Claim claim;
+            const auto base = register_value(regs_, memory->base);
+            const std::uint64_t pointer = base && !canonical(*base) ? *base : memory->address;
+            claim.text = fmt::format("bad pointer: {} {} at {:#x}, which is no possible address", where(),
+                                     access(*memory), memory->address);
+            claim.facts = {signal_fact(e_) + ": what the processor raises for a non-canonical address",
+                           instruction_fact()};
+            if (const std::string text = text_in(pointer); !text.empty())
+                claim.facts.push_back(fmt::format("read as text the pointer is \"{}\"", text));
+            return claim;
+        }
+        if (instruction_ && instruction_->is_return) {
+            const auto target = e_.image.memory.word(regs_.rsp);
+            if (!target || canonical(*target))
+                return std::nullopt;
+            Claim claim;
+            claim.text =
+                fmt::format("overwritten stack: {} returns to {:#x}, which is no possible address", where(), *target);
+            claim.facts = {signal_fact(e_),
+                           fmt::format("the instruction is \"{}\" and the stack pointer, {:#x}, points at {:#x}",
+                                       instruction_->text, regs_.rsp, *target)};
+            if (const std::string text = text_in(*target); !text.empty())
+                claim.facts.push_back(fmt::format("read as text that is \"{}\"", text));
+            return claim;
+        }
+        return std::nullopt;
+    }
+
+    // The address that could not be used is the instruction's own.
+    std::optional<Claim> jumped(std::string_view code) const {
+        if (regs_.rip != address_)
+            return std::nullopt;
+        Claim claim;
+        const capture::Mapping *mapping = e_.image.maps.find(address_);
+        if (address_ < null_pages)
+            claim.text = address_ == 0 ? "jump to null: a null function pointer was called"
+                                       : fmt::format("jump to {:#x}, close to null", address_);
+        else if (mapping && code == "SEGV_ACCERR" && !mapping->execute)
+            claim.text = fmt::format("jump into memory that is not executable: {}", mapping_text(*mapping));
+        else if (!mapping && e_.image.maps_whole)
+            claim.text = fmt::format("jump to {:#x}, where nothing is mapped", address_);
+        else
+            return std::nullopt;
+        claim.facts = {signal_fact(e_), fmt::format("the instruction pointer is {:#x} itself", regs_.rip)};
+        const ThreadStack *stack = e_.stack();
+        if (stack && stack->frames.size() > 1 && stack->frames[1].how.starts_with("return address"))
+            claim.facts.push_back("on top of the stack is a return address, to " + place_text(stack->frames[1]));
+        else if (address_ == 0)
+            claim.text = "jump to null"; // called, jumped or returned: not known
+        return claim;
+    }
+
+    std::optional<std::uint64_t> stack_limit() const {
+        const auto limits = e_.bundle.read("process/limits", limits_max);
+        constexpr std::string_view key = "Max stack size";
+        const std::size_t at = limits ? limits->find(key) : std::string::npos;
+        if (at == std::string::npos)
+            return std::nullopt;
+        const std::size_t digits = limits->find_first_not_of(' ', at + key.size());
+        std::uint64_t value = 0;
+        const char *begin = limits->data() + std::min(digits, limits->size()), *end = limits->data() + limits->size();
+        return std::from_chars(begin, end, value).ec == std::errc() ? std::optional(value) : std::nullopt;
+    }
+
+    // Below the lowest address of the stack it runs on, and by the stack pointer.
+    std::optional<Claim> overflowed() const {
+        const auto &all = e_.image.maps.all();
+        const auto above = std::ranges::upper_bound(all, address_, {}, &capture::Mapping::start);
+        const auto at = e_.image.maps.find(address_);
+        const bool guard = at && !at->read && !at->write && !at->execute; // pthread_attr_setguardsize(3)
+        if (above == all.end() || !above->write || (at && !guard) || (guard && at->end != above->start))
+            return std::nullopt;
+        const bool near_pointer = regs_.rsp + stack_reach > address_ && address_ + stack_reach > regs_.rsp;
+        const bool at_the_end =
+            regs_.rsp < above->start + stack_reach && above->start - address_ < stack_reach && regs_.rsp < above->end;
+        if (!near_pointer || !at_the_end)
+            return std::nullopt;
+        // The kernel lets a main thread's stack grow at any access until its limit (expand_stack(), mm/mmap.c);
+        // any other thread has what lies above its guard.
+        const bool main = above->path == "[stack]";
+        const auto limit = stack_limit();
+        const std::uint64_t size = above->end - above->start;
+        constexpr std::uint64_t slack = 1u << 20; // stack_guard_gap, and what the kernel puts above
+        if (main ? limit && size + slack < *limit : !guard)
+            return std::nullopt;
+        Claim claim;
+        claim.text = fmt::format("stack overflow: thread {} has used up its {} of stack", e_.image.threads.front().tid,
+                                 bytes_text(size));
+        claim.facts = {signal_fact(e_),
+                       fmt::format("that is {} below the stack, which lies at {:#x}-{:#x}; the stack pointer is {:#x}",
+                                   bytes_text(above->start - address_), above->start, above->end, regs_.rsp)};
+        if (main && limit)
+            claim.facts.push_back(fmt::format("RLIMIT_STACK is {}", bytes_text(*limit)));
+        if (guard)
+            claim.facts.push_back(
+                fmt::format("the address lies in the stack's guard, {:#x}-{:#x}", at->start, at->end));
+        recursion(claim);
+        return claim;
+    }
+
+    // The same functions over and over: by the distance at which the frames repeat.
+    void recursion(Claim &claim) const {
+        const ThreadStack *stack = e_.stack();
+        constexpr std::size_t period_max = 8, repeats_least = 4;
+        if (!stack)
+            return;
+        std::vector<const Frame *> frames;
+        for (const Frame &frame : stack->frames)
+            if (!frame.inlined)
+                frames.push_back(&frame);
+        for (std::size_t period = 1; period <= period_max; ++period) {
+            std::size_t same = 1; // the innermost frame is not at a call
+            while (same + period < frames.size() && frames[same]->ip == frames[same + period]->ip)
+                ++same;
+            if (same < period * repeats_least)
+                continue;
+            std::string names;
+            for (std::size_t i = 1; i <= period; ++i)
+                names += (names.empty() ? "" : ", called by ") + function_text(*frames[i]);
+            claim.text += period == 1 ? "; " + names + " calls itself" : "; endless recursion";
+            claim.facts.push_back(fmt::format("the same {} frame{} repeat{} at least {} times: {}", period,
+                                              period == 1 ? "" : "s", period == 1 ? "s" : "", same / period, names));
+            return;
+        }
+    }
+
+    // Mapped, but not for this.
+    std::optional<Claim> forbidden() const {
+        const capture::Mapping *mapping = e_.image.maps.find(address_);
+        if (!mapping || !operand_met())
+            return std::nullopt;
+        const Instruction::Operand &memory = *operand();
+        Claim claim;
+        if (memory.write && !mapping->write && mapping->read)
+            claim.text =
+                fmt::format("write to read-only memory: {} {} in {}", where(), access(memory), mapping_text(*mapping));
+        else if (!mapping->read && !mapping->write)
+            claim.text = fmt::format("access to memory without permission: {} {} in {}", where(), access(memory),
+                                     mapping_text(*mapping));
+        else
+            return std::nullopt;
+        claim.facts = {
+            signal_fact(e_), instruction_fact(),
+            fmt::format("the address lies in {:#x}-{:#x} {}", mapping->start, mapping->end, mapping_text(*mapping))};
+        return claim;
+    }
+
+    // Not mapped any more, where a recorded munmap says so.
+    std::optional<Claim> unmapped() const {
+        if (!operand_met() || !e_.image.maps_whole || e_.image.maps.find(address_))
+            return std::nullopt;
+        Claim claim;
+        claim.text =
+            fmt::format("bad pointer: {} {} at {:#x}, where nothing is mapped", where(), access(*operand()), address_);
+        claim.facts = {signal_fact(e_), instruction_fact()};
+        if (const auto base = register_value(regs_, operand()->base))
+            if (const std::string text = text_in(*base); !text.empty())
+                claim.facts.push_back(fmt::format("read as text the pointer is \"{}\"", text));
+        if (auto fact = unmapped_by(); !fact.empty()) {
+            claim.text = fmt::format("use after munmap: {} {} at {:#x}, which was mapped until shortly before", where(),
+                                     access(*operand()), address_);
+            claim.facts.push_back(std::move(fact));
+        }
+        return claim;
+    }
+
+    std::string unmapped_by() const {
+        std::string fact;
+        const std::int64_t trigger = e_.incident.trigger_ns().value_or(0);
+        (void)e_.bundle.lines("timeline.jsonl", [&](std::string_view line) {
+            if (line.find("\"munmap\"") == std::string_view::npos)
+                return true;
+            const auto parsed = parse_json(line);
+            if (!parsed)
+                return true;
+            const JsonView event(*parsed);
+            const auto start = event["args"].at(0).natural(), length = event["args"].at(1).natural();
+            if (event["name"].text() != "munmap" || !start || !length || event["ret"].integer() != 0 ||
+                address_ < *start || address_ - *start >= *length)
+                return true;
+            fact =
+                fmt::format("thread {} unmapped {:#x}-{:#x} {:.3f} ms before", event["tid"].count(), *start,
+                            *start + *length, static_cast<double>(trigger - event["t_ns"].integer().value_or(0)) / 1e6);
+            return true;
+        });
+        return fact;
+    }
+
+    // mmap(2): SIGBUS for a page of the mapping that lies beyond the end of the file; also where reading it failed
+    std::optional<Claim> beyond_file(std::string_view code) const {
+        const capture::Mapping *mapping = e_.image.maps.find(address_);
+        if (code != "BUS_ADRERR" || !mapping || !mapping->is_file())
+            return std::nullopt;
+        Claim claim;
+        claim.text =
+            fmt::format("a page of a mapped file could not be had, beyond its end or not readable: {}", mapping->path);
+        claim.facts = {
+            signal_fact(e_),
+            fmt::format("the address lies {} into the mapping {:#x}-{:#x} of {}, at offset {:#x} of the file",
+                        bytes_text(address_ - mapping->start), mapping->start, mapping->end, mapping->path,
+                        address_ - mapping->start + mapping->offset)};
+        return claim;
+    }
+
+    const Evidence &e_;
+    const user_regs_struct &regs_;
+    std::uint64_t address_;
+    const Frame *frame_ = nullptr;
+    const Instruction *instruction_ = nullptr;
+};
+
+} // namespace
+
+std::optional<Claim> judge_fault(const Evidence &evidence) {
+    if ((evidence.image.signal != SIGSEGV && evidence.image.signal != SIGBUS) || !evidence.is_fault() ||
+        !evidence.registers())
+        return std::nullopt;
+    return Fault(evidence).judge();
+}
+
+} // namespace incident::postmortem

@@ -1,0 +1,135 @@
+// A signal somebody sent: another process, or the process itself; and the OOM killer's choice.
+#include "postmortem/verdict/evidence.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <csignal>
+
+namespace incident::postmortem {
+
+namespace {
+
+constexpr std::uint64_t kernel_log_max = 4u << 20;
+
+struct Task {
+    std::string name;
+    std::uint64_t pid = 0, rss_bytes = 0;
+};
+
+// The kernel's table of candidates: "[  pid  ]   uid  tgid total_vm      rss … name" (dump_tasks(), mm/oom_kill.c).
+std::vector<Task> candidates(const Evidence &e) {
+    constexpr std::uint64_t page = 4096;
+    constexpr std::size_t tgid_column = 1, rss_column = 3, columns_least = 5;
+    std::vector<Task> tasks;
+    const auto log = e.bundle.read("host/kernel_log", kernel_log_max);
+    if (!log)
+        return tasks;
+    std::string_view rest(*log);
+    while (!rest.empty()) {
+        const std::size_t end = rest.find('\n');
+        std::string_view line = rest.substr(0, end);
+        rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+        if (line.find("oom-kill:constraint=") != std::string_view::npos ||
+            line.find("invoked oom-killer") != std::string_view::npos)
+            if (line.find("invoked oom-killer") != std::string_view::npos)
+                tasks.clear(); // an older kill's table
+        // after the pid in brackets: uid tgid total_vm rss … name
+        const std::size_t close = line.rfind("] ");
+        const std::size_t open = close == std::string_view::npos ? close : line.rfind('[', close);
+        if (open == std::string_view::npos ||
+            line.substr(open + 1, close - open - 1).find_first_not_of(" 0123456789") != std::string_view::npos)
+            continue;
+        std::vector<std::string_view> words;
+        for (std::string_view words_left = line.substr(close + 1); !words_left.empty();) {
+            const std::size_t begin = words_left.find_first_not_of(' ');
+            if (begin == std::string_view::npos)
+                break;
+            words_left.remove_prefix(begin);
+            const std::size_t length = std::min(words_left.find(' '), words_left.size());
+            words.push_back(words_left.substr(0, length));
+            words_left.remove_prefix(length);
+        }
+        Task task;
+        if (words.size() < columns_least)
+            continue;
+        auto number = [](std::string_view word, std::uint64_t &into) {
+            const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), into);
+            return error == std::errc() && stop == word.data() + word.size();
+        };
+        if (!number(words[tgid_column], task.pid) || !number(words[rss_column], task.rss_bytes))
+            continue;
+        task.rss_bytes *= page;
+        task.name = words.back();
+        tasks.push_back(std::move(task));
+    }
+    return tasks;
+}
+
+std::string name_of(JsonView sender) {
+    return fmt::format("{}[{}]", sender["comm"].text(), sender["pid"].count());
+}
+
+} // namespace
+
+std::optional<Claim> judge_oom(const Evidence &e) {
+    const JsonView oom = e.incident.view()["oom"];
+    if (e.incident.view()["kind"].text() != "oom" || !oom.is_object())
+        return std::nullopt;
+    const std::string_view cgroup = oom["cgroup"].text(); // whose limit it is
+    const bool by_limit = oom["constraint"].text().find("MEMCG") != std::string_view::npos;
+    Claim claim;
+    claim.text = "out of memory: " + (by_limit && !cgroup.empty() ? fmt::format("cgroup {} reached its limit", cgroup)
+                                      : by_limit                  ? std::string("its cgroup reached its limit")
+                                                                  : std::string("the host had none left"));
+    if (const auto limit = oom["memory_max"].natural(); by_limit && limit)
+        claim.text += " of " + bytes_text(*limit);
+    if (const std::string_view line = oom["kernel_line"].text(); !line.empty())
+        claim.facts.push_back(fmt::format("the kernel: {}", line));
+    if (const std::string_view killed = oom["killed"].text(); !killed.empty())
+        claim.facts.push_back(fmt::format("the kernel: {}", killed));
+    if (const JsonView who = oom["allocating"]; who.is_object())
+        claim.facts.push_back(fmt::format("it was {} that asked for memory when there was none", name_of(who)));
+    const JsonView rss = e.incident.view()["memory"]["rss_bytes"];
+    if (const auto total = rss["total"].natural())
+        claim.facts.push_back(fmt::format("{}[{}] had {} resident, {} of it anonymous", e.image.comm, e.image.pid,
+                                          bytes_text(*total), bytes_text(rss["anon"].count())));
+    auto tasks = candidates(e);
+    std::ranges::sort(tasks, std::greater{}, &Task::rss_bytes);
+    constexpr std::size_t shown = 3;
+    std::string largest;
+    for (std::size_t i = 0; i < std::min(tasks.size(), shown); ++i)
+        largest +=
+            fmt::format("{}{}[{}] {}", i ? ", " : "", tasks[i].name, tasks[i].pid, bytes_text(tasks[i].rss_bytes));
+    if (!largest.empty())
+        claim.facts.push_back(
+            fmt::format("largest of the {} processes the kernel chose from: {}", tasks.size(), largest));
+    return claim.facts.empty() ? std::nullopt : std::optional(claim);
+}
+
+std::optional<Claim> judge_killed(const Evidence &e) {
+    const JsonView signal = e.signal(), sender = signal["sender"];
+    const std::int64_t code = signal["code"].integer().value_or(1);
+    // what the kernel raises by itself has a positive code (sigaction(2)); dumps asked for by a rule are no killing
+    if (e.image.signal == 0 || !signal["fatal"].flag() || code > 0 || !sender.is_object() || e.sender() == 0 ||
+        e.incident.view()["kind"].text() == "oom" || e.incident.view()["dump"]["sent"].flag())
+        return std::nullopt;
+    Claim claim;
+    const std::string name(signal["name"].text());
+    if (e.sender() != e.image.pid) {
+        claim.text = fmt::format("killed by {}, which sent it {}", name_of(sender), name);
+        claim.facts.push_back(fmt::format("{} ({}) was sent by pid {} (comm {}, uid {})", name,
+                                          signal["code_name"].text(), e.sender(), sender["comm"].text(),
+                                          sender["uid"].count()));
+        return claim;
+    }
+    if (e.image.signal == SIGABRT)
+        return std::nullopt; // abort(3), which judge_abort knows more of
+    claim.text = fmt::format("it sent {} to itself", name);
+    claim.facts.push_back(
+        fmt::format("{} ({}) was sent by its own thread {}", name, signal["code_name"].text(), sender["tid"].count()));
+    return claim;
+}
+
+} // namespace incident::postmortem

@@ -1,0 +1,100 @@
+// Signals an instruction or a system call brings about by being what it is: SIGFPE, SIGILL, SIGTRAP, SIGSYS.
+#include "postmortem/verdict/evidence.h"
+
+#include "capture/syscalls.h"
+
+#include <fmt/format.h>
+
+#include <csignal>
+#include <cstring>
+
+namespace incident::postmortem {
+
+namespace {
+
+std::string instruction_fact(const Evidence &e, const Instruction &instruction) {
+    const ThreadStack *stack = e.stack();
+    return fmt::format("the instruction at {} is \"{}\"",
+                       stack && !stack->frames.empty() ? place_text(stack->frames.front()) : hex(instruction.address),
+                       instruction.text);
+}
+
+std::string function_of(const Evidence &e) {
+    const ThreadStack *stack = e.stack();
+    return stack && !stack->frames.empty() ? function_text(stack->frames.front()) : hex(e.registers()->rip);
+}
+
+// What div and idiv divide by: a register, or memory if it was captured.
+std::optional<std::uint64_t> divisor(const Evidence &e, const Instruction &instruction) {
+    if (const auto &memory = instruction.memory; memory && memory->read) {
+        std::uint64_t value = 0;
+        char bytes[sizeof value] = {};
+        const std::size_t size = memory->bytes;
+        if (size == 0 || size > sizeof value || e.image.memory.read(memory->address, {bytes, size}) != size)
+            return std::nullopt;
+        std::memcpy(&value, bytes, sizeof value);
+        return value;
+    }
+    const std::size_t percent = instruction.text.rfind('%');
+    return percent == std::string::npos ? std::nullopt
+                                        : register_value(*e.registers(), instruction.text.substr(percent + 1));
+}
+
+std::optional<Claim> division(const Evidence &e, const Instruction &instruction) {
+    if (!instruction.text.starts_with("div") && !instruction.text.starts_with("idiv"))
+        return std::nullopt;
+    const auto by = divisor(e, instruction);
+    if (!by)
+        return std::nullopt;
+    Claim claim;
+    claim.text = *by == 0 ? "integer division by zero in " + function_of(e)
+                          : "integer division whose result does not fit, in " + function_of(e);
+    claim.facts = {signal_fact(e), instruction_fact(e, instruction), fmt::format("it divides by {:#x}", *by)};
+    return claim;
+}
+
+std::optional<Claim> illegal(const Evidence &e, const Instruction &instruction) {
+    if (!instruction.text.starts_with("ud2"))
+        return std::nullopt;
+    Claim claim;
+    claim.text = fmt::format("{} came to an instruction that stands where nothing may ever come (ud2)", function_of(e));
+    claim.facts = {signal_fact(e), instruction_fact(e, instruction)};
+    return claim;
+}
+
+// struct siginfo's _sigsys: _call_addr, _syscall, _arch (include/uapi/asm-generic/siginfo.h), at the union's 16.
+std::optional<Claim> refused_call(const Evidence &e) {
+    constexpr int by_seccomp = 1; // SYS_SECCOMP
+    constexpr std::size_t call_at = 24;
+    constexpr std::uint64_t arch_x86_64 = 0xc000003e; // AUDIT_ARCH_X86_64
+    if (e.signal()["code"].integer() != by_seccomp || !e.image.has_siginfo)
+        return std::nullopt;
+    std::int32_t number = 0;
+    std::uint32_t arch = 0;
+    std::memcpy(&number, e.image.siginfo.data() + call_at, sizeof number);
+    std::memcpy(&arch, e.image.siginfo.data() + call_at + sizeof number, sizeof arch);
+    Claim claim;
+    claim.text =
+        fmt::format("a seccomp filter forbids the system call {}", capture::syscall_name(number, arch != arch_x86_64));
+    claim.facts = {
+        fmt::format("the kernel raised SIGSYS ({}) for system call {}", e.signal()["code_name"].text(), number)};
+    return claim;
+}
+
+} // namespace
+
+std::optional<Claim> judge_trap(const Evidence &evidence) {
+    const int number = evidence.image.signal;
+    if ((number != SIGFPE && number != SIGILL && number != SIGSYS) || !evidence.is_fault())
+        return std::nullopt;
+    if (number == SIGSYS)
+        return refused_call(evidence);
+    const auto &instruction = evidence.analysis.instruction;
+    if (!evidence.registers() || !instruction || instruction->address != evidence.registers()->rip)
+        return std::nullopt;
+    if (number == SIGFPE)
+        return evidence.signal()["code_name"].text() == "FPE_INTDIV" ? division(evidence, *instruction) : std::nullopt;
+    return illegal(evidence, *instruction);
+}
+
+} // namespace incident::postmortem

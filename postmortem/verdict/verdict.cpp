@@ -1,0 +1,26 @@
+#include "postmortem/verdict/verdict.h"
+
+#include "postmortem/verdict/evidence.h"
+
+namespace incident::postmortem {
+
+Verdict judge(const Incident &incident, const CrashImage &image, const Analysis &analysis,
+              const capture::Bundle &bundle) {
+    const Evidence evidence{incident, image, analysis, bundle};
+    Verdict verdict;
+    for (const auto judge_one : {judge_oom, judge_fault, judge_trap, judge_abort, judge_killed, judge_waiting})
+        if (auto claim = judge_one(evidence))
+            verdict.claims.push_back(std::move(*claim));
+    return verdict;
+}
+
+Json to_json(const Verdict &verdict) {
+    if (verdict.claims.empty())
+        return {};
+    Json claims = Json::array();
+    for (const Claim &claim : verdict.claims)
+        claims.push_back({{"claim", claim.text}, {"facts", claim.facts}});
+    return {{"sentence", verdict.claims.front().text}, {"claims", claims}};
+}
+
+} // namespace incident::postmortem

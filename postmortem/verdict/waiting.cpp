@@ -1,0 +1,80 @@
+// A process that lives on, but waits: what for, and where the time of a slow call went.
+#include "postmortem/verdict/evidence.h"
+
+#include "postmortem/times.h"
+
+#include <fmt/format.h>
+
+namespace incident::postmortem {
+
+namespace {
+
+// "nanosleep", "a page fault"; what the thread waited in.
+std::string wait_of(JsonView blocked) {
+    const std::string_view call = blocked["syscall"].text();
+    return call.empty() ? "a page fault" : std::string(call) + "()";
+}
+
+Claim blocked_claim(const Evidence &e, JsonView blocked) {
+    const std::uint64_t tid = e.incident.tid();
+    Claim claim;
+    claim.text = fmt::format("thread {} {} blocked for {} in {}", tid, blocked["in_flight"].flag() ? "has been" : "was",
+                             span_text(blocked["elapsed_ns"].count()), wait_of(blocked));
+    claim.facts.push_back(fmt::format("off the CPU ({}) since {} before the incident", blocked["state"].text(),
+                                      span_text(blocked["elapsed_ns"].count())));
+    const JsonView waker = blocked["waker"];
+    if (waker.is_object() && waker["in_interrupt"].flag())
+        claim.facts.push_back("an interrupt woke it");
+    else if (waker.is_object()) {
+        claim.text += fmt::format(", until {}[{}] woke it", waker["comm"].text(), waker["pid"].count());
+        claim.facts.push_back(fmt::format("woken by thread {} of {}[{}]", waker["tid"].count(), waker["comm"].text(),
+                                          waker["pid"].count()));
+    }
+    return claim;
+}
+
+// Where most of a slow call's time went, if most of it went to one thing.
+std::optional<Claim> slow_call(JsonView latency) {
+    const std::uint64_t elapsed = latency["elapsed_ns"].count();
+    const JsonView spent = latency["spent"], calls = latency["calls"];
+    if (!spent.is_object() || elapsed == 0)
+        return std::nullopt;
+    struct Part {
+        const char *key, *text;
+    };
+    constexpr Part parts[] = {
+        {"running_ns", "computing"}, {"runnable_ns", "waiting for a CPU"}, {"blocked_ns", "blocked"}};
+    for (const Part &part : parts) {
+        const std::uint64_t ns = spent[part.key].count();
+        if (ns < elapsed / 2 || ns > elapsed)
+            continue;
+        Claim claim;
+        claim.text = fmt::format("{} of the {} went into {}", span_text(ns), span_text(elapsed), part.text);
+        for (const Part &each : parts)
+            claim.facts.push_back(fmt::format("{}: {}", each.text, span_text(spent[each.key].count())));
+        if (const JsonView in_call = calls["in_flight"]; in_call.is_object())
+            claim.facts.push_back(fmt::format("it is in {}() since {}", in_call["name"].text(),
+                                              span_text(in_call["elapsed_ns"].count())));
+        if (const JsonView top = calls["by_name"].at(0); top.is_object() && top["ns"].count() >= elapsed / 2) {
+            if (std::string_view(part.key) == "blocked_ns")
+                claim.text += fmt::format(", mostly in {}()", top["name"].text());
+            claim.facts.push_back(fmt::format("{} calls of {}() took {} of it", top["count"].count(),
+                                              top["name"].text(), span_text(top["ns"].count())));
+        }
+        return claim;
+    }
+    return std::nullopt;
+}
+
+} // namespace
+
+std::optional<Claim> judge_waiting(const Evidence &e) {
+    const JsonView view = e.incident.view();
+    if (view["kind"].text() == "blocked" && view["blocked"].is_object())
+        return blocked_claim(e, view["blocked"]);
+    if (view["kind"].text() == "latency" && view["latency"].is_object())
+        return slow_call(view["latency"]);
+    return std::nullopt;
+}
+
+} // namespace incident::postmortem

@@ -1,0 +1,28 @@
+// throws KIND: an exception nobody catches.
+#include <cstring>
+#include <stdexcept>
+#include <string>
+
+struct Own : std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+[[gnu::noinline]] void deeper(const std::string &kind) {
+    const std::string long_enough(40, '.');
+    if (kind == "runtime")
+        throw std::runtime_error("the pool is empty" + long_enough);
+    if (kind == "own")
+        throw Own("own words");
+    if (kind == "number")
+        throw 42;
+    std::terminate();
+}
+
+[[gnu::noinline]] void middle(const std::string &kind) {
+    deeper(kind);
+    asm volatile("");
+}
+
+int main(int, char **argv) {
+    middle(argv[1]);
+}

@@ -1,0 +1,165 @@
+"""What a bundle says most likely happened: right where it says something, and silent where it cannot know."""
+
+import os
+import re
+import signal
+
+import pytest
+
+from lib.cgroup import inside, limited_memory
+from lib.compiled import compiled
+from lib.programs import victim
+from lib.victims import run, running
+from lib.wait import until
+
+pytestmark = pytest.mark.usefixtures("coredump_host")
+
+RULE = """
+[[rule]]
+name = "crash"
+on = "signal"
+signals = ["SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT", "SIGSYS", "SIGTRAP", "SIGKILL", "SIGTERM", "SIGALRM",
+           "SIGQUIT", "SIGXCPU"]
+"""
+
+FAULTS = {
+    "null": ("null dereference", "value_of()", "at offset 0x10 of a null pointer"),
+    "threads": ("null dereference", "value_of()"),
+    "overflow": ("stack overflow", "overflow() calls itself"),
+    "thread-overflow": ("stack overflow", "overflow() calls itself"),
+    "call-null": ("jump to null", "function pointer"),
+    "abort": ("call_abort()", "called abort()"),
+    "assert": ("assertion failed", "seven it must be"),
+    "double-free": ("double free",),
+    "heap": ("heap corrupted",),
+    "smash": ("stack smashing", "smash()"),
+    "divide": ("integer division by zero", "main()"),
+    "trap": ("where nothing may ever come",),
+    "bus": ("a page of a mapped file", "beyond its end"),
+    "unmapped": ("use after munmap",),
+    "read-only": ("write to read-only memory", "write_constant()"),
+    "no-exec": ("not executable",),
+    "text-pointer": ("no possible address", "wild()"),
+    "wild": ("where nothing is mapped", "0x123456789000"),
+    "seccomp": ("seccomp", "getpriority"),
+    "kill-self": ("sent SIGKILL to itself",),
+}
+
+
+@pytest.fixture(scope="module")
+def watcher(tmp_path_factory):
+    from lib.daemon import Daemon
+
+    daemon = Daemon(tmp_path_factory.mktemp("watcher"), rules=RULE).start()
+    yield daemon
+    daemon.stop()
+
+
+def verdict_of(watcher, pid):
+    return watcher.explained_incident(pid).record["verdict"]
+
+
+def sentence_of(watcher, pid):
+    verdict = verdict_of(watcher, pid)
+    return verdict["sentence"] if verdict else None
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+@pytest.mark.parametrize("build", ["-O0", "-O2"])
+def test_what_went_wrong_is_named(watcher, build, kind):
+    died = run(compiled("faults.c", build, "-fstack-protector-strong"), kind)
+    assert died.status < 0
+    verdict = verdict_of(watcher, died.pid)
+    assert verdict, kind
+    for words in FAULTS[kind]:
+        assert words in verdict["sentence"]
+    assert all(claim["facts"] for claim in verdict["claims"])
+
+
+def test_the_null_argument_is_named_where_debug_information_knows_it(watcher):
+    died = run(compiled("faults.c", "-O0"), "null")
+    assert "argument 1 of value_of() (item) is null" in sentence_of(watcher, died.pid)
+
+
+@pytest.mark.parametrize(
+    "kind, words",
+    [
+        ("runtime", ("uncaught C++ exception of type std::runtime_error", "the pool is empty")),
+        ("own", ("uncaught C++ exception of type Own",)),
+        ("number", ("uncaught C++ exception of type int",)),
+        ("terminate", ("std::terminate() was called",)),
+    ],
+)
+@pytest.mark.parametrize("build", ["-O0", "-O2"])
+def test_an_uncaught_exception_is_named(watcher, build, kind, words):
+    died = run(compiled("throws.cpp", build), kind)
+    sentence = sentence_of(watcher, died.pid)
+    for word in words:
+        assert word in sentence
+
+
+def test_the_summary_opens_with_it(watcher):
+    died = run(compiled("faults.c", "-O2"), "divide")
+    incident = watcher.explained_incident(died.pid)
+    lines = incident.text("summary.txt").splitlines()
+    assert lines[0] == incident.record["verdict"]["sentence"]
+    assert lines[1].startswith("  - ")
+    assert incident.record["verdict"]["sentence"] in watcher.ctl.text("info", died.pid)
+
+
+def test_a_victim_of_the_oom_killer(daemon):
+    watcher = daemon(rules='[[rule]]\nname = "oom"\non = "oom"\nmatch = { comm = ["trouble"] }\n')
+    with limited_memory("incidentd-test-verdict", 48 << 20) as group:
+        died = run(*inside(group, victim("trouble"), "threads", "5", "200"))
+        verdict = verdict_of(watcher, died.pid)
+    assert verdict["sentence"].startswith("out of memory: cgroup ")
+    assert "incidentd-test-verdict reached its limit of 48 MiB" in verdict["sentence"]
+    facts = " ".join(verdict["claims"][0]["facts"])
+    assert f"largest of the 1 processes the kernel chose from: trouble[{died.pid}]" in facts
+    assert "resident" in facts
+
+
+def test_what_a_thread_was_blocked_on(daemon):
+    watcher = daemon(rules='[[rule]]\nname = "blocked"\non = "blocked"\nthreshold = "100ms"\n')
+    ended = run(victim("trouble"), "pipe", "400")
+    sentence = sentence_of(watcher, ended.pid)
+    assert re.search(r"^thread \d+ was blocked for \d+.* in read\(\), until writer\[\d+\] woke it$", sentence)
+
+
+def killed_from_outside(number):
+    with running(compiled("faults.c", "-O2"), "sleep") as process:
+        until(lambda: open(f"/proc/{process.pid}/syscall", encoding="ascii").read().startswith("34 "), "it to pause")
+        os.kill(process.pid, number)
+        process.wait()
+        return process.pid
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV, signal.SIGABRT, signal.SIGFPE])
+def test_who_killed_it_is_named_and_nothing_else_claimed(watcher, number):
+    verdict = verdict_of(watcher, killed_from_outside(number))
+    assert f"[{os.getpid()}], which sent it {signal.Signals(number).name}" in verdict["sentence"]
+    assert len(verdict["claims"]) == 1
+
+
+@pytest.mark.parametrize("name", ["SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL", "SIGTRAP", "SIGSYS"])
+def test_a_signal_it_sends_itself_is_no_fault(watcher, name):
+    died = run(compiled("faults.c", "-O2"), "kill-self", str(int(signal.Signals[name])))
+    assert sentence_of(watcher, died.pid) == f"it sent {name} to itself"
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("perl", "-e", "alarm 1; sleep 60"),
+        ("python3", "-c", "import resource; resource.setrlimit(resource.RLIMIT_CPU, (1, 2))\nwhile True: pass"),
+    ],
+)
+def test_where_nothing_can_be_known_nothing_is_said(watcher, argv):
+    died = run(*argv)
+    assert died.status < 0
+    assert verdict_of(watcher, died.pid) is None
+
+
+def test_a_breakpoint_is_nothing_to_have_an_opinion_on(watcher):
+    died = run(compiled("faults.c", "-O2"), "int3")
+    assert verdict_of(watcher, died.pid) is None

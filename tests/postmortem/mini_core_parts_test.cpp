@@ -1,0 +1,271 @@
+// What mini.core is put together from, and what hostile files and images do to it: nothing.
+#include "postmortem/image/link_map.h"
+#include "postmortem/image/loaded_modules.h"
+#include "postmortem/image/mini_core.h"
+#include "state.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <fstream>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <random>
+#include <sys/stat.h>
+
+namespace incident::postmortem::test {
+
+using testing::Contains;
+using testing::HasSubstr;
+
+namespace {
+
+ElfReader reader_of_bytes(const std::string &bytes) {
+    return [&bytes](std::uint64_t offset, std::span<char> into) {
+        if (offset > bytes.size() || into.size() > bytes.size() - offset)
+            return false;
+        std::copy_n(bytes.data() + offset, into.size(), into.data());
+        return true;
+    };
+}
+
+ImageThread thread(std::uint32_t tid, std::uint64_t rsp) {
+    ImageThread thread;
+    thread.tid = tid;
+    thread.registers = user_regs_struct{};
+    thread.registers->cs = 0x33;
+    thread.registers->rsp = rsp;
+    thread.registers->fs_base = 0x7f0000000000 + tid * 0x10000;
+    return thread;
+}
+
+// The running test program as an image: its own mappings and auxiliary vector.
+CrashImage own_image() {
+    CrashImage image;
+    image.pid = static_cast<std::uint32_t>(::getpid());
+    image.auxv = read_file("/proc/self/auxv");
+    image.maps = capture::Maps::parse(read_file("/proc/self/maps"));
+    image.maps_whole = true;
+    for (const capture::Mapping &mapping : image.maps.all()) {
+        if (!mapping.is_file())
+            continue;
+        if (image.modules.empty() || image.modules.back().path != mapping.path) {
+            ImageModule module;
+            module.path = mapping.path;
+            module.start = mapping.start;
+            module.first_offset = mapping.offset;
+            image.modules.push_back(module);
+        }
+        image.modules.back().end = mapping.end;
+    }
+    image.threads = {thread(image.pid, 0x7ffc00001000)};
+    image.memory.add(0x7ffc00001000, "the stack");
+    return image;
+}
+
+std::string beginning(const std::string &path, std::size_t most) {
+    std::string bytes(most, '\0');
+    std::ifstream file(path, std::ios::binary);
+    file.read(bytes.data(), static_cast<std::streamsize>(most));
+    bytes.resize(static_cast<std::size_t>(file.gcount()));
+    return bytes;
+}
+
+struct Scratch {
+    State state;
+    std::string path(const char *name) const { return (state.dir() / name).string(); }
+};
+
+CrashImage image_of_file(const std::string &path) {
+    CrashImage image = own_image();
+    image.modules.resize(1);
+    image.modules[0].path = path;
+    return image;
+}
+
+} // namespace
+
+TEST(ElfLayout, FindsWhereAFileWasLoaded) {
+    const CrashImage image = own_image();
+    std::vector<std::string> notes;
+    const std::vector<ModuleFile> files = open_module_files(image);
+    const LoadedModules modules(image, files, notes);
+    ASSERT_TRUE(modules.executable_elf());
+    const LoadedElf &program = *modules.executable_elf();
+    // what the kernel itself says of it
+    EXPECT_EQ(program.bias + program.layout.entry, image.aux(AT_ENTRY));
+    EXPECT_EQ(program.bias + program.layout.headers_address().value(), image.aux(AT_PHDR));
+    EXPECT_EQ(program.layout.headers, image.aux(AT_PHNUM));
+    EXPECT_EQ(modules.loader_address(), image.aux(AT_BASE));
+    EXPECT_THAT(modules.interpreter(), HasSubstr("ld-linux"));
+}
+
+TEST(ElfLayout, AProgramThatIsNotWhereItSaysHasNoBias) {
+    ElfLayout layout;
+    layout.segments = {{PT_LOAD, PF_R, 0x1234, 0x2000, 0x401234, 0x2000}};
+    EXPECT_EQ(layout.bias(0x401000, 0x1000), 0u);
+    EXPECT_EQ(layout.bias(0x402000, 0x2000), 0u);
+    EXPECT_EQ(layout.bias(0x501000, 0x1000), std::nullopt);
+    layout.relocatable = true;
+    EXPECT_EQ(layout.bias(0x501000, 0x1000), 0x100000u);
+    EXPECT_EQ(layout.bias(0x501000, 0x8000), std::nullopt);
+}
+
+TEST(ElfLayout, RefusesWhatIsNoElfFileOfThisMachine) {
+    std::string bytes = beginning("/proc/self/exe", 4096);
+    ASSERT_TRUE(read_elf_layout(reader_of_bytes(bytes)));
+    std::string other = bytes;
+    other[EI_CLASS] = ELFCLASS32;
+    EXPECT_FALSE(read_elf_layout(reader_of_bytes(other)));
+    other = bytes;
+    other[16] = ET_CORE;
+    EXPECT_FALSE(read_elf_layout(reader_of_bytes(other)));
+    other = bytes.substr(0, 100);
+    EXPECT_FALSE(read_elf_layout(reader_of_bytes(other)));
+    EXPECT_FALSE(read_elf_layout(reader_of_bytes("")));
+}
+
+TEST(LinkMap, StandsWhereNothingIs) {
+    const capture::Maps maps = capture::Maps::parse("00010000-00020000 r--p 00000000 00:00 0\n"
+                                                    "00022000-00400000 r--p 00000000 00:00 0\n");
+    ImageMemory memory;
+    memory.add(0x401000, "known");
+    EXPECT_EQ(unused_address({}, {}, {}, 100), 0x10000u);
+    // the hole between the first two is too small for it and a page on both sides
+    EXPECT_EQ(unused_address(maps, memory, {}, 0x2000), 0x403000u);
+    EXPECT_EQ(unused_address(maps, memory, {{0x402000, 0x500000}}, 0x2000), 0x501000u);
+    EXPECT_EQ(unused_address({}, {}, {{0x10000, UINT64_MAX}}, 1), std::nullopt);
+    EXPECT_EQ(unused_address({}, {}, {}, UINT64_MAX), std::nullopt);
+}
+
+TEST(ModuleFiles, OnlyRegularFilesAndNothingThatWaits) {
+    const Scratch scratch;
+    ASSERT_EQ(::mkfifo(scratch.path("fifo").c_str(), 0600), 0);
+    EXPECT_THAT(open_module_files(image_of_file(scratch.path("fifo"))).at(0).problem, HasSubstr("not a regular file"));
+    EXPECT_THAT(open_module_files(image_of_file("/dev/zero")).at(0).problem, HasSubstr("not a regular file"));
+    EXPECT_THAT(open_module_files(image_of_file(scratch.path("gone"))).at(0).problem, HasSubstr("missing"));
+}
+
+TEST(ModuleFiles, NothingLeadsOutOfTheRoot) {
+    const Scratch scratch;
+    write_file(scratch.path("inside"), "x");
+    std::filesystem::create_symlink("/inside", scratch.path("link"));
+    std::filesystem::create_symlink("../../../../etc/passwd", scratch.path("out"));
+    EXPECT_TRUE(open_module_files(image_of_file("/link"), scratch.state.dir()).at(0).file);
+    EXPECT_FALSE(open_module_files(image_of_file("/out"), scratch.state.dir()).at(0).file);
+    EXPECT_THAT(open_module_files(image_of_file("/out"), scratch.path("nowhere")).at(0).problem, HasSubstr("nowhere"));
+}
+
+TEST(ModuleFiles, ADeletedFileIsNotTheOneThatHasItsNameNow) {
+    const Scratch scratch;
+    write_file(scratch.path("file"), "x");
+    CrashImage image = image_of_file(scratch.path("file"));
+    EXPECT_TRUE(open_module_files(image).at(0).file);
+    image.modules[0].deleted = true;
+    EXPECT_FALSE(open_module_files(image).at(0).file);
+}
+
+TEST(MiniCoreParts, NothingToWriteIsAnError) {
+    CrashImage image;
+    EXPECT_THAT(make_mini_core(image, {}).error().what, HasSubstr("no thread's registers"));
+    image.threads = {thread(1, 0)};
+    image.threads[0].registers->cs = 0x23;
+    EXPECT_THAT(make_mini_core(image, {}).error().what, HasSubstr("32-bit"));
+    image.threads[0].registers->cs = 0x33;
+    EXPECT_TRUE(make_mini_core(image, {})); // registers alone
+}
+
+TEST(MiniCoreParts, StacksThatDoNotFitAreLeftOutButTheFirst) {
+    CrashImage image = own_image();
+    const std::string stack(2u << 20, 's');
+    for (std::uint32_t i = 1; i < 50; ++i) {
+        image.threads.push_back(thread(image.pid + i, 0x600000000000 + i * 0x1000000ull));
+        image.memory.add(image.threads.back().registers->rsp - 4096, stack);
+    }
+    std::swap(image.threads.front(), image.threads.back()); // the crashed one's is the last by address
+    const auto core = make_mini_core(image, open_module_files(image));
+    ASSERT_TRUE(core);
+    EXPECT_LE(core->bytes.size(), mini_core_max);
+    EXPECT_GT(core->bytes.size(), mini_core_max / 10 * 9);
+    EXPECT_THAT(core->notes, Contains(HasSubstr("of 50 stacks are left out: the file would be larger than 64 MiB")));
+    Elf64_Ehdr header;
+    std::memcpy(&header, core->bytes.data(), sizeof header);
+    bool first = false;
+    for (std::size_t i = 0; i < header.e_phnum; ++i) {
+        Elf64_Phdr segment;
+        std::memcpy(&segment, core->bytes.data() + header.e_phoff + i * sizeof segment, sizeof segment);
+        first |= segment.p_type == PT_LOAD && segment.p_vaddr == image.threads[0].registers->rsp - 4096;
+    }
+    EXPECT_TRUE(first);
+}
+
+// Files whose headers say anything, at the place of the program, of ld.so and of libc.
+TEST(MiniCoreParts, HostileFilesDoNoHarm) {
+    const Scratch scratch;
+    CrashImage image = own_image();
+    std::mt19937_64 random(7);
+    for (std::size_t which = 0; which < image.modules.size(); ++which) {
+        if (image.modules[which].path.find("libc.so") == std::string::npos && which != 0 &&
+            image.modules[which].path.find("ld-linux") == std::string::npos)
+            continue;
+        const std::string original = beginning(image.modules[which].path, 2u << 20);
+        Elf64_Ehdr header;
+        std::memcpy(&header, original.data(), sizeof header);
+        for (int round = 0; round < 200; ++round) {
+            std::string bytes = original;
+            if (round % 4 == 0)
+                bytes.resize(random() % bytes.size());
+            for (int change = 0; change < 4 && !bytes.empty(); ++change) {
+                // the ELF header, the program headers, the section headers, anywhere
+                const std::size_t at = change == 0   ? 16 + random() % 48
+                                       : change == 1 ? 64 + random() % 700
+                                       : change == 2 ? header.e_shoff + random() % 2000
+                                                     : random() % bytes.size();
+                if (at < bytes.size())
+                    bytes[at] = static_cast<char>(round % 3 == 0 ? 0xff : random());
+            }
+            write_file(scratch.path("file"), bytes);
+            std::vector<ModuleFile> files = open_module_files(image);
+            files[which].file = UniqueFd(::open(scratch.path("file").c_str(), O_RDONLY | O_CLOEXEC));
+            files[which].verified = true;
+            const auto core = make_mini_core(image, files);
+            ASSERT_TRUE(core) << core.error().what;
+            ASSERT_LT(core->bytes.size(), 8u << 20);
+        }
+    }
+}
+
+TEST(MiniCoreParts, HostileImagesDoNoHarm) {
+    CrashImage image = own_image();
+    const std::vector<ModuleFile> files = open_module_files(image);
+    std::mt19937_64 random(11);
+    auto anything = [&]() -> std::uint64_t {
+        const std::uint64_t edges[] = {0, 1, 4095, 0x7fffffffffff, UINT64_MAX, UINT64_MAX - 7, 1ull << 63};
+        return random() % 2 ? edges[random() % std::size(edges)] : random();
+    };
+    for (int round = 0; round < 300; ++round) {
+        CrashImage bad = image;
+        for (std::size_t at = 8; at + 8 <= bad.auxv.size(); at += 16)
+            if (const std::uint64_t value = anything(); random() % 3 == 0)
+                std::memcpy(bad.auxv.data() + at, &value, sizeof value);
+        bad.auxv.resize(bad.auxv.size() - random() % 20);
+        for (int i = 0; i < 5; ++i) {
+            ImageThread other = thread(static_cast<std::uint32_t>(random()), anything());
+            other.registers->fs_base = anything();
+            bad.threads.push_back(other);
+            bad.memory.add(anything(), std::string(random() % 5000, static_cast<char>(random())));
+        }
+        std::vector<capture::Mapping> mappings = bad.maps.all();
+        for (capture::Mapping &mapping : mappings)
+            if (random() % 4 == 0) {
+                mapping.start = anything();
+                mapping.end = anything();
+            }
+        bad.maps = capture::Maps::of(mappings);
+        for (ImageModule &module : bad.modules)
+            if (random() % 4 == 0)
+                module.first_offset = anything();
+        ASSERT_TRUE(make_mini_core(bad, files));
+    }
+}
+
+} // namespace incident::postmortem::test
