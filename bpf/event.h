@@ -25,7 +25,7 @@ namespace incident::bpf
 #endif
 
 /* Layout version of everything below. */
-#define EVENT_LAYOUT 3
+#define EVENT_LAYOUT 4
 
 #define COMM_LEN 16
 #define SYSCALL_ARGS 6
@@ -40,6 +40,7 @@ namespace incident::bpf
 #define PATH_PARTS 24 /* directory levels of a path copied out of dentries */
 #define PATH_PART_LEN 64
 #define CGROUP_PARTS 12
+#define MEMORY_LEVELS 12
 #define CGROUP_PART_LEN 96
 #define KERNEL_FRAMES 32
 #define REGISTER_WINDOWS 17 /* the 16 general registers, and the instruction pointer */
@@ -564,6 +565,13 @@ struct tracepoint_trigger {
 };
 
 /* The OOM killer's victim; the process is known by its death. */
+/* What a memory cgroup held when the OOM killer chose (struct page_counter). */
+struct memory_level {
+    __u32 depth; /* components of its path; 0: the root */
+    __u32 pad;
+    __u64 usage_pages, max_pages;
+};
+
 struct oom_event {
     struct event_header h; /* of the thread that was allocating; tgid and tid are its */
     __u32 victim;          /* tid or tgid of the victim, as oom:mark_victim says */
@@ -572,7 +580,9 @@ struct oom_event {
     __u64 cgroup_id;
     __u32 cgroup_parts, cgroup_cut;
     char cgroup[CGROUP_PARTS][CGROUP_PART_LEN];
-    __u32 kernel_frames, pad1;
+    struct memory_level memory[MEMORY_LEVELS]; /* the allocating thread's memory cgroup and those above it */
+    __u32 memory_levels;
+    __u32 kernel_frames;
     __u64 kernel_stack[KERNEL_FRAMES];
 };
 

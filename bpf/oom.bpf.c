@@ -9,6 +9,27 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
+/* From the innermost outwards, read before the victim has given anything back. */
+static __always_inline __u32 memory_levels(struct task_struct *task, struct memory_level *level)
+{
+    if (!bpf_core_enum_value_exists(enum cgroup_subsys_id, memory_cgrp_id))
+        return 0;
+    struct cgroup_subsys_state *css = NULL;
+    struct css_set *set = BPF_CORE_READ(task, cgroups);
+    bpf_core_read(&css, sizeof(css), &set->subsys[bpf_core_enum_value(enum cgroup_subsys_id, memory_cgrp_id)]);
+    for (int i = 0; i < MEMORY_LEVELS; i++) {
+        if (!css)
+            return i;
+        struct mem_cgroup *group = (void *)css - bpf_core_field_offset(struct mem_cgroup, css);
+        level[i].depth = BPF_CORE_READ(css, cgroup, level);
+        level[i].pad = 0;
+        level[i].usage_pages = BPF_CORE_READ(group, memory.usage.counter);
+        level[i].max_pages = BPF_CORE_READ(group, memory.max);
+        css = BPF_CORE_READ(css, parent);
+    }
+    return MEMORY_LEVELS;
+}
+
 SEC("tp/oom/mark_victim")
 int oom_chosen(struct trace_event_raw_mark_victim *ctx)
 {
@@ -26,7 +47,7 @@ int oom_chosen(struct trace_event_raw_mark_victim *ctx)
     event->cgroup_parts = cgroup_names(task, event->cgroup, &event->cgroup_cut);
     long length = bpf_get_stack(ctx, event->kernel_stack, sizeof(event->kernel_stack), 0);
     event->kernel_frames = length > 0 ? (__u32)length / 8 : 0;
-    event->pad1 = 0;
+    event->memory_levels = memory_levels(task, event->memory);
     bpf_ringbuf_submit(event, BPF_RB_FORCE_WAKEUP);
     return 0;
 }

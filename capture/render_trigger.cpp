@@ -178,14 +178,35 @@ private:
                                   {"kernel_stack", stack(oom.event->kernel_stack, oom.event->kernel_frames)}};
             json["chosen_ns"] = oom.event->h.t_ns;
         }
-        json["memory_max"] = cgroup_number({"memory.max", "memory.limit_in_bytes"});
-        json["memory_current"] = cgroup_number({"memory.current", "memory.usage_in_bytes"});
+        const auto level = level_at_limit(oom);
+        json["memory_max"] =
+            level ? bytes_of(level->max_pages) : cgroup_number({"memory.max", "memory.limit_in_bytes"});
+        json["memory_current"] =
+            level ? bytes_of(level->usage_pages) : cgroup_number({"memory.current", "memory.usage_in_bytes"});
         json["memory"] = cgroup_memory();
         return json;
     }
 
-    // Of the cgroup whose limit was reached (of a host's OOM kill, the victim's) when the victim was chosen, of either
-    // version; null where there is no such file or no limit.
+    // What the kernel side read of the cgroup whose limit was reached, before the victim gave anything back: the one
+    // above the allocating thread that lies as deep as the path the kernel names.
+    static std::optional<bpf::memory_level> level_at_limit(const OomTrigger &oom) {
+        if (!oom.event || oom.constraint != "CONSTRAINT_MEMCG" || !oom.oom_memcg.starts_with('/'))
+            return std::nullopt;
+        const auto depth = oom.oom_memcg == "/" ? 0 : std::ranges::count(oom.oom_memcg, '/');
+        for (std::uint32_t i = 0; i < std::min<std::uint32_t>(oom.event->memory_levels, MEMORY_LEVELS); ++i)
+            if (oom.event->memory[i].depth == depth)
+                return oom.event->memory[i];
+        return std::nullopt;
+    }
+
+    // null: no limit, which v1 and v2 write as PAGE_COUNTER_MAX (include/linux/page_counter.h)
+    static Json bytes_of(std::uint64_t pages) {
+        constexpr std::uint64_t page = 4096, counter_max = (std::uint64_t{1} << 63) / page - 1;
+        return pages < counter_max ? Json(pages * page) : Json();
+    }
+
+    // Of the cgroup whose limit was reached (of a host's OOM kill, the victim's) as soon as the daemon could look, of
+    // either version; null where there is no such file or no limit.
     Json cgroup_number(std::initializer_list<const char *> names) const {
         for (const char *name : names)
             if (const std::string *text = context_.collected.file(std::string("cgroup_before/") + name)) {
@@ -197,7 +218,8 @@ private:
         return {};
     }
 
-    // What the cgroup's files said when the victim was chosen, and when it was gone.
+    // What the cgroup's files said when the daemon heard of the choice (the victim may have given back some by then),
+    // and when it was gone.
     Json cgroup_memory() const {
         Json json = Json::object();
         for (const char *when : {"before", "after"}) {

@@ -64,10 +64,14 @@ std::string Recorder::Impl::attach(const std::string &name) {
     bpf_program *program = bpf_object__find_program_by_name(skeleton->obj, name.c_str());
     if (!program)
         return "no such program";
+    // libbpf reads a classic tracepoint's number there.
+    const std::string_view section = bpf_program__section_name(program);
+    if (section.starts_with("tp/") && !tracefs_is_there())
+        return fmt::format("attaching {}: tracefs cannot be mounted at /sys/kernel/tracing", section);
     libbpf_log().clear();
     bpf_link *link = bpf_program__attach(program);
     if (!link)
-        return fmt::format("attaching {}: {}", bpf_program__section_name(program), std::strerror(errno));
+        return fmt::format("attaching {}: {}", section, std::strerror(errno));
     links[name].reset(link);
     return {};
 }

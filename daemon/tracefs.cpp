@@ -36,6 +36,10 @@ bool is_name(const std::string &text) {
 
 } // namespace
 
+bool tracefs_is_there() {
+    return !events().empty();
+}
+
 std::optional<std::string> tracepoint_format(const std::string &category, const std::string &name) {
     if (events().empty() || !is_name(category) || !is_name(name))
         return std::nullopt;

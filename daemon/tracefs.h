@@ -10,6 +10,9 @@
 
 namespace incident::daemon {
 
+// Whether it can be read; mounts it where nobody has.
+bool tracefs_is_there();
+
 // The text of events/CATEGORY/NAME/format; nullopt: there is none, or tracefs is not to be had.
 std::optional<std::string> tracepoint_format(const std::string &category, const std::string &name);
 

@@ -23,7 +23,9 @@ def test_a_multithreaded_victim(daemon):
     assert oom["allocating"]["pid"] == died.pid, "it asked for the memory itself"
     assert oom["memory"]["before"]["memory.limit_in_bytes"] == str(LIMIT)
     assert "memory.usage_in_bytes" in oom["memory"]["after"]
-    assert int(oom["memory"]["before"]["memory.usage_in_bytes"]) > LIMIT // 2
+    assert "memory.usage_in_bytes" in oom["memory"]["before"], "by then the victim may have given back most of it"
+    assert oom["memory_max"] == LIMIT
+    assert LIMIT * 9 // 10 < oom["memory_current"] <= LIMIT, "as the kernel counted when it chose"
     assert len(incident.threads) == 6
     for thread in incident.threads:
         assert thread["registers"]["rip"] != "0x0"

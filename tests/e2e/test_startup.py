@@ -63,6 +63,12 @@ def test_tracefs_is_not_needed(daemon):
     watcher.incident(run(victim("die"), "null-read").pid)
 
 
+def test_tracefs_is_mounted_for_a_rule_that_needs_it(daemon):
+    watcher = daemon(rules='[[rule]]\nname = "oom"\non = "oom"\n', prefix=without("/sys/kernel/tracing"))
+    (oom,) = watcher.ctl.json("status")["rules"]
+    assert oom["state"] == "active", oom
+
+
 def test_a_state_directory_that_cannot_be_made(daemon, tmp_path):
     (tmp_path / "file").write_text("not a directory")
     blocked = daemon(started=False)
