@@ -58,6 +58,10 @@ public:
     // RENAME_EXCHANGE), the old one removed.
     Status amend(const std::string &name, std::span<const std::pair<std::string, std::string>> files);
     Status remove(const std::string &name);
+    // Whether the world has been told of that incident (the journal, a hook).  The mark outlives
+    // the daemon, so that the next one tells what this one could not.
+    Status set_reported(const std::string &name, bool reported);
+    Result<std::vector<std::string>> unreported() const; // also of bundles that are gone
     // What an interrupted writer left: finished or removed; one line of text for each.
     Result<std::vector<std::string>> recover();
     int fd() const { return dir_.get(); }

@@ -46,7 +46,7 @@ Status link_or_copy(int from, int to, const ManifestEntry &file) {
 
 Status make_directories(int dir, const ManifestEntry &file) {
     for (std::size_t slash = file.path.find('/'); slash != std::string::npos; slash = file.path.find('/', slash + 1))
-        if (::mkdirat(dir, file.path.substr(0, slash).c_str(), 0700) != 0 && errno != EEXIST)
+        if (!make_directory_at(dir, file.path.substr(0, slash), directory_mode(dir)) && errno != EEXIST)
             return fail(Error::system("make directory for " + file.path));
     return {};
 }

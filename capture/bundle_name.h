@@ -28,5 +28,6 @@ inline constexpr std::string_view AMEND_PREFIX = ".amend-";
 // The old bundle, for a moment, on file systems without RENAME_EXCHANGE.
 inline constexpr std::string_view REPLACED_PREFIX = ".replaced-";
 inline constexpr std::string_view REMOVED_PREFIX = ".removed-";
+inline constexpr std::string_view UNREPORTED_PREFIX = ".unreported-"; // an empty file
 
 } // namespace incident::capture

@@ -27,15 +27,18 @@ Status make_parents(int dir, std::string_view path) {
                                 ? UniqueFd(::fcntl(dir, F_DUPFD_CLOEXEC, 0))
                                 : open_beneath(dir, parent_of(below), O_PATH | O_DIRECTORY);
         const std::string name = below.substr(parent_of(below).empty() ? 0 : parent_of(below).size() + 1);
-        if (!at || (::mkdirat(at.get(), name.c_str(), 0700) != 0 && errno != EEXIST))
+        if (!at || (!make_directory_at(at.get(), name, directory_mode(dir)) && errno != EEXIST))
             return fail(Error::system("make directory " + below));
     }
     return {};
 }
 
 Result<UniqueFd> create(int dir, std::string_view path) {
-    UniqueFd fd = open_beneath(dir, path, O_WRONLY | O_CREAT | O_EXCL, 0600);
-    if (!fd)
+    const mode_t mode = directory_mode(dir) & 0660;
+    UniqueFd fd = open_beneath(dir, path, O_WRONLY | O_CREAT | O_EXCL, mode);
+    struct stat status {};
+    if (!fd || ::fstat(fd.get(), &status) != 0 ||
+        ((status.st_mode & 0777) != mode && ::fchmod(fd.get(), mode) != 0)) // a strict umask
         return fail(Error::system("create " + std::string(path)));
     return fd;
 }
@@ -50,8 +53,24 @@ bool later(const timespec &a, const timespec &b) {
 
 } // namespace
 
+mode_t directory_mode(int like) {
+    struct stat status {};
+    const bool group = ::fstat(like, &status) == 0 && (status.st_mode & S_IRGRP);
+    return group ? 0750 : 0700;
+}
+
+bool make_directory_at(int at, const std::string &path, mode_t mode) {
+    if (::mkdirat(at, path.c_str(), mode) != 0)
+        return false;
+    struct stat status {};
+    if (::fstatat(at, path.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0)
+        return false;
+    // Not touched without need: chmod(2) takes set-group-ID away from who is not in the group.
+    return (status.st_mode & 0777) == mode || ::fchmodat(at, path.c_str(), (status.st_mode & S_ISGID) | mode, 0) == 0;
+}
+
 Result<UniqueFd> make_directory(int parent, const std::string &name) {
-    if (::mkdirat(parent, name.c_str(), 0700) != 0)
+    if (!make_directory_at(parent, name, directory_mode(parent)))
         return fail(Error::system("make directory " + name));
     UniqueFd dir(::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     if (!dir)

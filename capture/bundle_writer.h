@@ -6,10 +6,17 @@
 
 namespace incident::capture {
 
-// Makes parent/name (0700) and opens it.
+// Who may read incidents/ may read what is in it: its directory's permissions for the group
+// (daemon/access.h) are those of each bundle, without the right to write; others have none.
+mode_t directory_mode(int like); // 0700 or 0750
+
+// Makes at/path with that mode, whatever the umask is; errno as mkdirat's.
+bool make_directory_at(int at, const std::string &path, mode_t mode);
+
+// Makes parent/name, readable as parent is, and opens it.
 Result<UniqueFd> make_directory(int parent, const std::string &name);
 
-// One file beneath dir (0600, its directories 0700), its way to the disk begun.
+// One file beneath dir, its way to the disk begun.
 Result<ManifestEntry> write_bundle_file(int dir, std::string_view path, std::span<const std::uint8_t> bytes);
 
 // Writes MANIFEST and flushes it, files[first_fresh..] and all directories.  After it

@@ -129,6 +129,33 @@ Result<PartialBundle> IncidentsDir::begin(const std::string &name) {
     return partial;
 }
 
+Status IncidentsDir::set_reported(const std::string &name, bool reported) {
+    if (!parse_bundle_name(name))
+        return fail(Error{"not an incident's name: " + name, EINVAL});
+    const std::string mark = std::string(UNREPORTED_PREFIX) + name;
+    if (reported) {
+        if (::unlinkat(dir_.get(), mark.c_str(), 0) != 0 && errno != ENOENT)
+            return fail(Error::system(path_ + "/" + mark));
+    } else if (!UniqueFd(::openat(dir_.get(), mark.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600))) {
+        return fail(Error::system(path_ + "/" + mark));
+    }
+    return {};
+}
+
+Result<std::vector<std::string>> IncidentsDir::unreported() const {
+    auto entries = list_dir(dir_.get());
+    if (!entries)
+        return fail(std::move(entries.error()).in(path_));
+    std::vector<std::string> names;
+    for (const DirEntry &entry : *entries)
+        if (const std::string name =
+                entry.name.starts_with(UNREPORTED_PREFIX) ? entry.name.substr(UNREPORTED_PREFIX.size()) : std::string();
+            parse_bundle_name(name))
+            names.push_back(name);
+    std::ranges::sort(names);
+    return names;
+}
+
 Status IncidentsDir::remove(const std::string &name) {
     if (!parse_bundle_name(name))
         return fail(Error{"not an incident's name: " + name, ENOENT});

@@ -2,6 +2,7 @@
 
 #include "capture/collect_zfs.h"
 #include "capture/render.h"
+#include "daemon/access.h"
 #include "daemon/clocks.h"
 #include "daemon/facts.h"
 #include "daemon/preflight.h"
@@ -24,7 +25,8 @@ constexpr std::uint64_t millisecond = 1'000'000;
 // How soon an open assembly is looked at again: thread events come without a wake-up.
 constexpr std::uint64_t first_tend_ns = millisecond / 2, last_tend_ns = 16 * millisecond;
 constexpr std::uint64_t core_look_ns = 100 * millisecond;
-constexpr std::uint64_t first_cost_ns = 1000 * millisecond; // when costs are measured first
+constexpr std::uint64_t hook_patience_ns = 5000 * millisecond; // at the end; systemd may be shutting down itself
+constexpr std::uint64_t first_cost_ns = 1000 * millisecond;    // when costs are measured first
 
 std::string boot_id() {
     sd_id128_t id;
@@ -114,6 +116,7 @@ Result<std::unique_ptr<Daemon>> Daemon::start(const Options &options) {
     if (!recorder)
         return fail(recorder.error());
     daemon->recorder_.emplace(std::move(*recorder));
+    daemon->hook_.emplace(daemon->config_.hook.unit, daemon->config_.hook.per_hour);
     daemon->storm_.emplace(daemon->config_.storm);
     daemon->txg_.emplace(capture::OsRoots{}, TxgProbes::of(*daemon->recorder_));
     daemon->latency_.emplace(*daemon->recorder_, capture::OsRoots{});
@@ -134,6 +137,8 @@ Status Daemon::open_state() {
     if (!lock)
         return fail(lock.error());
     lock_.emplace(std::move(*lock)); // from here on the state is ours
+    if (auto granted = grant_access(options_.state, config_.access.group); !granted)
+        spdlog::error("{}; incidents are for root alone", granted.error().what); // no reason not to record
     auto recovered = incidents->recover();
     if (!recovered)
         return fail(recovered.error());
@@ -245,6 +250,8 @@ Status Daemon::wire() {
          })
         if (!wired)
             return wired;
+    hook_->attach(*loop_);
+    report_late();
     loop_->watchdog();
     return {};
 }
@@ -305,8 +312,10 @@ void Daemon::on_written() {
     for (const auto &result : writer_->take_results()) {
         if (!result.error.empty())
             spdlog::error("incident {}: {}", result.name, result.error);
-        if (result.reported)
+        if (result.reported) {
+            on_reported(result);
             continue;
+        }
         if (result.amended) {
             settle(result.name, result.analysed ? Awaited::Analysis : Awaited::Core);
             if (!result.analysed)
@@ -338,7 +347,29 @@ void Daemon::on_written() {
     }
 }
 
-// The journal is told of an incident once, when its core and its verdict are known or will not be.
+void Daemon::on_reported(const WriteResult &result) {
+    if (!result.gone)
+        hook_->start(result.name, clock_ns(CLOCK_MONOTONIC));
+    if (!result.error.empty())
+        return; // the next start tries again
+    if (const auto marked = incidents_->set_reported(result.name, true); !marked)
+        spdlog::error("{}", marked.error().what);
+}
+
+// Incidents the last daemon wrote and could not tell of.
+void Daemon::report_late() {
+    const auto names = incidents_->unreported();
+    if (!names) {
+        spdlog::error("{}", names.error().what);
+        return;
+    }
+    for (const std::string &name : *names) {
+        spdlog::info("incident {} was not reported before; it is now", name);
+        writer_->submit(ReportJob{name});
+    }
+}
+
+// The world is told of an incident once, when its core and its verdict are known or will not be.
 void Daemon::settle(const std::string &bundle, Awaited known) {
     const auto found = awaited_.find(bundle);
     if (found == awaited_.end())
@@ -420,6 +451,7 @@ void Daemon::finish() {
     while (writer_->pending())
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     on_written();
+    hook_->finish(hook_patience_ns);
 }
 
 std::string Daemon::answer(const std::string &request) {
@@ -429,9 +461,10 @@ std::string Daemon::answer(const std::string &request) {
         return "{\"error\": \"unknown request\"}\n";
     const auto now = clock_ns(CLOCK_MONOTONIC);
     const ConditionStates states = condition_states();
-    return status_json({*recorder_, *engine_, *storm_, states, costs_, rule_errors_, counters_, analyst_->counters(),
-                        analyst_->pending(), assembler_->open() + writer_->pending(), assembler_->counters().suppressed,
-                        options_.state, clock_ns(CLOCK_REALTIME) - (now - started_ns_), now - started_ns_});
+    return status_json({*recorder_, *engine_, *storm_, *hook_, states, costs_, rule_errors_, counters_,
+                        analyst_->counters(), analyst_->pending(), assembler_->open() + writer_->pending(),
+                        assembler_->counters().suppressed, options_.state,
+                        clock_ns(CLOCK_REALTIME) - (now - started_ns_), now - started_ns_});
 }
 
 int check(const Options &options) {

@@ -12,6 +12,7 @@
 #include "daemon/cost_meter.h"
 #include "daemon/dumper.h"
 #include "daemon/event_loop.h"
+#include "daemon/hook.h"
 #include "daemon/latency_watch.h"
 #include "daemon/memory_watch.h"
 #include "daemon/options.h"
@@ -65,6 +66,8 @@ private:
     void on_written();
     enum class Awaited { Nothing, Core, Analysis };
     void settle(const std::string &bundle, Awaited known);
+    void on_reported(const WriteResult &result);
+    void report_late();
     void on_second();
     void on_cores();
     void reload();
@@ -90,6 +93,7 @@ private:
     std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> txg_told_;
     std::optional<capture::IncidentsDir> incidents_;
     std::unique_ptr<Writer> writer_;
+    std::optional<Hook> hook_;
     std::unique_ptr<Analyst> analyst_; // hands what it finds to the writer
     std::optional<Assembler> assembler_;
     std::optional<CoreFollower> cores_;

@@ -3,6 +3,7 @@
 
 #include "capture/result.h"
 
+#include <systemd/sd-bus.h>
 #include <systemd/sd-event.h>
 
 #include <cstdint>
@@ -21,6 +22,7 @@ public:
     Status on_readable(int fd, Callback callback);
     static Status block_signals(std::initializer_list<int> numbers); // for this thread and those it makes
     Status on_signal(int number, Callback callback);                 // a blocked one
+    Status on_bus(sd_bus *bus);                                      // its calls and answers
     // A timer, off until armed.
     class Timer {
     public:

@@ -3,6 +3,7 @@
 
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <sys/stat.h>
 #include <systemd/sd-daemon.h>
 
 namespace {
@@ -23,6 +24,7 @@ int main(int argc, char **argv) {
     if (options->check)
         return incident::daemon::check(*options);
     set_up_log(options->foreground);
+    ::umask(0027); // what is made here says its mode itself, with a group's rights at most
     auto daemon = incident::daemon::Daemon::start(*options);
     if (!daemon) {
         spdlog::critical("incidentd: {}", daemon.error().what);

@@ -53,6 +53,16 @@ nlohmann::ordered_json rules_of(const StatusInput &input) {
     return all;
 }
 
+nlohmann::ordered_json hook_json(const Hook &hook) {
+    if (!hook.on())
+        return nullptr;
+    const HookCounters &counters = hook.counters();
+    return {{"unit", hook.unit()},
+            {"started", counters.started},
+            {"failed", counters.failed},
+            {"suppressed", counters.suppressed}};
+}
+
 const char *watching(const rules::Engine &engine) {
     if (engine.watches_everything())
         return "all";
@@ -94,6 +104,7 @@ std::string status_json(const StatusInput &input) {
           {"suppressed", input.suppressed},
           {"counted", input.incidents.counted},
           {"recovered", input.incidents.recovered}}},
+        {"hook", hook_json(input.hook)},
         {"analyses",
          {{"done", input.analyses.done},
           {"pending", input.analyses_pending},

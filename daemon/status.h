@@ -3,6 +3,7 @@
 
 #include "daemon/analyst.h"
 #include "daemon/cost_meter.h"
+#include "daemon/hook.h"
 #include "daemon/recorder.h"
 #include "daemon/rule_states.h"
 #include "rules/engine.h"
@@ -22,6 +23,7 @@ struct StatusInput {
     const Recorder &recorder;
     const rules::Engine &engine;
     const rules::StormPolicy &storm;
+    const Hook &hook;
     const ConditionStates &conditions;
     const CostMeter &costs;
     const std::vector<std::string> &rule_errors;

@@ -136,15 +136,20 @@ WriteResult Writer::write(WriteJob &job) {
             if (path == "summary.txt")
                 result.summary = bytes.substr(0, bytes.find('\n'));
         }
+        if (auto marked = directory_.set_reported(job.name, false); !marked)
+            return marked;
         return partial->commit();
     }();
     const std::uint64_t end = clock_ns(CLOCK_MONOTONIC);
     result.took_ns = end - begin;
     result.since_trigger_ns = end - std::min<std::uint64_t>(end, event.h.t_ns);
-    if (!written)
+    if (!written) {
         result.error = written.error().what;
-    else if (auto kept = retention_.keep_within(directory_, job.name); !kept)
+        (void)directory_.set_reported(job.name,
+                                      true); // there is nothing to tell; a mark left over is dropped at the start
+    } else if (auto kept = retention_.keep_within(directory_, job.name); !kept) {
         result.error = std::move(kept.error()).in("bundle is written, but the budget could not be kept").what;
+    }
     return result;
 }
 
@@ -192,8 +197,10 @@ WriteResult Writer::report(const ReportJob &job) {
     result.name = job.name;
     result.reported = true;
     const auto bundle = directory_.bundle(job.name);
-    if (!bundle)
-        return result; // removed meanwhile, for space
+    if (!bundle) {
+        result.gone = true; // for space
+        return result;
+    }
     if (auto sent = send_incident_entry(*bundle, directory_.path() + "/" + job.name); !sent)
         result.error = sent.error().what;
     return result;

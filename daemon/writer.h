@@ -39,6 +39,7 @@ struct WriteResult {
     std::string name;
     bool amended = false;  // of an AmendJob
     bool reported = false; // of a ReportJob
+    bool gone = false;     // … whose bundle was removed meanwhile
     bool analysed = false; // … that brought an analysis
     bool light = false;
     std::string error;   // "" = done

@@ -168,6 +168,9 @@ private:
             out_.line(fmt::format("  explained: {}, {} pending, {} failed, {} left for the reader",
                                   explained["done"].count(), explained["pending"].count(), explained["failed"].count(),
                                   explained["passed_over"].count()));
+        if (const JsonView hook = top_["hook"]; hook.is_object())
+            out_.line(fmt::format("  handed to {}: {}, {} failed, {} beyond the hour's number", shown(hook["unit"]),
+                                  hook["started"].count(), hook["failed"].count(), hook["suppressed"].count()));
     }
 
     void title(const std::string &text) {

@@ -33,6 +33,13 @@ struct Config {
         std::vector<std::string> never;    // globs of comm, exe or unit
         std::uint32_t dumps_per_hour = 10; // of all rules together; 1..1000
     } safety;
+    struct Access {
+        std::string group; // whose members may read bundles; "": root alone
+    } access;
+    struct Hook {
+        std::string unit;            // the template started for each incident, "incident-hook@.service"; "": none
+        std::uint32_t per_hour = 60; // at most so many starts; 1..100000
+    } hook;
     Storm storm;                    // [storm] full, light, window
     std::string log_level = "info"; // trace debug info warn error
 };

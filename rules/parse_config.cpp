@@ -1,7 +1,9 @@
+#include "rules/escape.h"
 #include "rules/parse.h"
 #include "rules/redaction.h"
 #include "rules/table_reader.h"
 
+#include <algorithm>
 #include <bit>
 #include <fmt/format.h>
 
@@ -34,6 +36,8 @@ public:
         });
         section(file, "privacy", [this](TableReader &table) { redact(table); });
         section(file, "safety", [this](TableReader &table) { safety(table); });
+        section(file, "access", [this](TableReader &table) { access(table); });
+        section(file, "hook", [this](TableReader &table) { hook(table); });
         section(file, "storm", [this](TableReader &table) {
             table.integer("full", 1u, 1'000'000u, config_.storm.full);
             table.integer("light", 0u, 1'000'000u, config_.storm.light);
@@ -120,6 +124,41 @@ private:
         }
     }
 
+    void access(TableReader &table) {
+        const Node *node = table.find("group");
+        if (node == nullptr || !table.expect(*node, Node::Kind::String, "group", "the name of a group, or \"\""))
+            return;
+        if (node->string.find_first_of(" \t:,/") != std::string::npos)
+            table.error(*node, fmt::format("{} is not the name of a group", quote(node->string)),
+                        "the package makes the group \"incident\"");
+        else
+            config_.access.group = node->string;
+    }
+
+    void hook(TableReader &table) {
+        table.integer("per_hour", 1u, 100'000u, config_.hook.per_hour);
+        const Node *node = table.find("unit");
+        if (node == nullptr || !table.expect(*node, Node::Kind::String, "unit", "a template unit, or \"\""))
+            return;
+        if (!node->string.empty() && !is_template(node->string))
+            table.error(*node, fmt::format("{} is not the name of a template service", quote(node->string)),
+                        "write \"NAME@.service\"; the one that is shipped is \"incident-hook@.service\"");
+        else
+            config_.hook.unit = node->string;
+    }
+
+    // systemd.unit(5): letters, digits and ":-_.\"; one "@" before the suffix.
+    static bool is_template(std::string_view name) {
+        constexpr std::string_view suffix = "@.service";
+        if (!name.ends_with(suffix) || name.size() <= suffix.size() || name.size() > 200)
+            return false;
+        name.remove_suffix(suffix.size());
+        return std::ranges::all_of(name, [](unsigned char c) {
+            return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                   std::string_view(":-_.\\").contains(static_cast<char>(c));
+        });
+    }
+
     // Here an empty list is a plain way to say "none".
     static std::vector<const Node *> optional_values(TableReader &table, const std::string &key) {
         const Node *node = table.find(key);
@@ -137,7 +176,8 @@ private:
         {"memory_limit", "record"}, {"paths", "record"},      {"deadline", "capture"}, {"core_wait", "capture"},
         {"analyse", "capture"},     {"bundles", "budget"},    {"bytes", "budget"},     {"keep_free", "budget"},
         {"redact", "privacy"},      {"allow_dump", "safety"}, {"never", "safety"},     {"dumps_per_hour", "safety"},
-        {"full", "storm"},          {"light", "storm"},       {"window", "storm"},     {"level", "log"},
+        {"group", "access"},        {"unit", "hook"},         {"per_hour", "hook"},    {"full", "storm"},
+        {"light", "storm"},         {"window", "storm"},      {"level", "log"},
     };
 
     Report &report_;

@@ -288,6 +288,14 @@ TEST(Conditions, TracepointsOfModulesMayComeLater) {
     EXPECT_EQ(parsed.rules.size(), 1u);
 }
 
+TEST(Config, AccessAndHook) {
+    const auto parsed = parse_config({"c.toml", read(TEST_DATA "/rules/config-good-access-hook.toml")});
+    EXPECT_THAT(parsed.diagnostics, IsEmpty());
+    EXPECT_EQ(parsed.config.access.group, "incident");
+    EXPECT_EQ(parsed.config.hook.unit, "incident-hook@.service");
+    EXPECT_EQ(parsed.config.hook.per_hour, 5u);
+}
+
 TEST(Config, StormAndDumps) {
     const auto parsed = parse_config({"c.toml", read(TEST_DATA "/rules/config-good-storm.toml")});
     EXPECT_THAT(parsed.diagnostics, IsEmpty());

@@ -244,6 +244,9 @@ TEST(Shipped, ConfigurationStatesTheDefaults) {
     EXPECT_EQ(a.budget.keep_free, defaults.budget.keep_free);
     EXPECT_EQ(a.safety.allow_dump, defaults.safety.allow_dump);
     EXPECT_EQ(a.safety.dumps_per_hour, defaults.safety.dumps_per_hour);
+    EXPECT_EQ(a.access.group, defaults.access.group);
+    EXPECT_EQ(a.hook.unit, defaults.hook.unit);
+    EXPECT_EQ(a.hook.per_hour, defaults.hook.per_hour);
     EXPECT_EQ(a.storm.full, defaults.storm.full);
     EXPECT_EQ(a.storm.light, defaults.storm.light);
     EXPECT_EQ(a.storm.window, defaults.storm.window);
