@@ -96,7 +96,7 @@ struct CorePrecheck {
     bool listener = true;     // /run/systemd/coredump accepts
 };
 std::string no_core_reason(const CorePrecheck &facts);
-// Does somebody listen on /run/systemd/coredump?  From /proc/net/unix: connecting would
+// Does somebody listen on /run/systemd/coredump?  From /proc/1/net/unix: connecting would
 // start a systemd-coredump.
 bool coredump_socket_listens(const OsRoots &os = {});
 

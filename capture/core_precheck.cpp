@@ -153,7 +153,8 @@ std::string no_core_reason(const CorePrecheck &facts) {
 }
 
 bool coredump_socket_listens(const OsRoots &os) {
-    const auto table = read_proc_file(AT_FDCWD, (os.proc + "/net/unix").c_str(), 64u << 20);
+    // Of the network namespace of pid 1, whose socket it is; ours may be another (PrivateNetwork=).
+    const auto table = read_proc_file(AT_FDCWD, (os.proc + "/1/net/unix").c_str(), 64u << 20);
     if (!table)
         return false;
     // "Num RefCount Protocol Flags Type St Inode Path"; flag 0x10000 (__SO_ACCEPTCON): listening.

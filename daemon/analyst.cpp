@@ -50,6 +50,12 @@ Result<pid_t> start(const std::string &program, const std::string &state, const 
     return child;
 }
 
+// Where memory runs out, also within the service's own limit, an explanation is what can be done without.
+bool first_for_memory(pid_t child) {
+    const UniqueFd file(::open(fmt::format("/proc/{}/oom_score_adj", child).c_str(), O_WRONLY | O_CLOEXEC));
+    return file && ::write(file.get(), "1000", 4) == 4;
+}
+
 bool is_program(const std::string &path) {
     struct stat status {};
     return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) && ::access(path.c_str(), X_OK) == 0;
@@ -135,6 +141,8 @@ Result<capture::BundleAnalysis> Analyst::analyse(const std::string &bundle) {
         return fail(child.error());
     // Before it gets far; its threads and children inherit them.
     ::setpriority(PRIO_PROCESS, static_cast<id_t>(*child), low_priority);
+    if (!first_for_memory(*child))
+        spdlog::debug("{}: analysed at incidentd's own oom_score_adj: {}", bundle, std::strerror(errno));
     const rlimit answer{answer_max, answer_max};
     ::prlimit(*child, RLIMIT_FSIZE, &answer, nullptr);
 

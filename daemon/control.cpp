@@ -6,7 +6,9 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <unistd.h>
 
+#include <charconv>
 #include <cstring>
 
 namespace incident::daemon {
@@ -25,7 +27,32 @@ Result<StateLock> StateLock::take(const std::string &state) {
         return fail(Error::system("opening " + state + "/lock"));
     if (::flock(lock.fd_.get(), LOCK_EX | LOCK_NB))
         return fail(fmt::format("another incidentd uses {} (its lock is held)", state));
+    char text[16] = {};
+    struct stat status {};
+    const ssize_t got = ::pread(lock.fd_.get(), text, sizeof(text) - 1, 0);
+    if (got < 0 || ::fstat(lock.fd_.get(), &status))
+        return fail(Error::system("reading " + state + "/lock"));
+    std::uint32_t pid = 0;
+    if (const auto [end, error] = std::from_chars(text, text + got, pid); error == std::errc() && *end == '\n')
+        lock.before_ = LostLife{pid, status.st_mtim.tv_sec};
     return lock;
+}
+
+Status StateLock::begin() {
+    const std::string own = fmt::format("{}\n", ::getpid());
+    if (::ftruncate(fd_.get(), 0) || ::pwrite(fd_.get(), own.data(), own.size(), 0) != static_cast<ssize_t>(own.size()))
+        return fail(Error::system("writing the state's lock"));
+    return {};
+}
+
+// A time that cannot be written only makes a gap look longer.
+void StateLock::alive() {
+    (void)::futimens(fd_.get(), nullptr);
+}
+
+// One that stays makes the next life warn of a gap that is none.
+void StateLock::release() {
+    (void)::ftruncate(fd_.get(), 0);
 }
 
 Result<Control> Control::listen(const std::string &state, std::function<std::string(const std::string &)> answer) {

@@ -6,17 +6,30 @@
 #include "capture/unique_fd.h"
 
 #include <functional>
+#include <optional>
 #include <string>
 
 namespace incident::daemon {
 
-// One daemon a state directory: held until the process ends.
+// A life of incidentd that ended without stopping.
+struct LostLife {
+    std::uint32_t pid = 0;
+    std::int64_t seen_s = 0; // when it was last known to run, by the wall clock; StateLock::alive()
+};
+
+// One daemon a state directory: held until the process ends.  Its file says who records and is
+// emptied by an orderly end, so that the next one knows what was not recorded.
 class StateLock {
 public:
     static Result<StateLock> take(const std::string &state);
+    const std::optional<LostLife> &before() const { return before_; }
+    Status begin();
+    void alive();   // now; a kill is dated by the last of these
+    void release(); // the orderly end
 
 private:
     UniqueFd fd_;
+    std::optional<LostLife> before_;
 };
 
 class Control {

@@ -27,6 +27,7 @@ constexpr std::uint64_t first_tend_ns = millisecond / 2, last_tend_ns = 16 * mil
 constexpr std::uint64_t core_look_ns = 100 * millisecond;
 constexpr std::uint64_t hook_patience_ns = 5000 * millisecond; // at the end; systemd may be shutting down itself
 constexpr std::uint64_t first_cost_ns = 1000 * millisecond;    // when costs are measured first
+constexpr std::uint64_t alive_every_s = 60;
 
 std::string boot_id() {
     sd_id128_t id;
@@ -139,6 +140,9 @@ Status Daemon::open_state() {
     lock_.emplace(std::move(*lock)); // from here on the state is ours
     if (auto granted = grant_access(options_.state, config_.access.group); !granted)
         spdlog::error("{}; incidents are for root alone", granted.error().what); // no reason not to record
+    if (const auto &before = lock_->before())
+        spdlog::warn("incidentd[{}] was killed, or the machine went down: from {} until now nothing was recorded",
+                     before->pid, utc_text(before->seen_s));
     auto recovered = incidents->recover();
     if (!recovered)
         return fail(recovered.error());
@@ -262,9 +266,12 @@ Status Daemon::run() {
     spdlog::info(
         "recording: {} rules, up to {} threads with {} syscalls each, {} MiB of kernel memory; incidents in {}",
         engine_->rules().size(), use.threads_max, use.syscalls_per_thread, use.memory_bytes >> 20, incidents_->path());
-    sd_notifyf(0, "READY=1\nSTATUS=Recording with %zu rules", engine_->rules().size());
+    if (const auto begun = lock_->begin(); !begun)
+        return begun;
+    sd_notify(0, "READY=1");
+    tell_manager();
     const auto ran = loop_->run();
-    sd_notify(0, "STOPPING=1");
+    sd_notify(0, "STOPPING=1\nSTATUS=Writing the incidents under way");
     finish();
     return ran;
 }
@@ -408,13 +415,32 @@ void Daemon::on_second() {
     if (tracepoint_has_come())
         reload(); // its filter could not be checked before
     allow_dumps();
+    tell_manager();
+    if (++seconds_ % alive_every_s == 0)
+        lock_->alive();
     second_timer_.arm_in(1000 * millisecond);
+}
+
+// What `systemctl status` shows, when it has changed.
+void Daemon::tell_manager() {
+    const std::string line = status_line({.engine = *engine_,
+                                          .families = recorder_->families(),
+                                          .conditions = condition_states(),
+                                          .complaints = rule_errors_.size(),
+                                          .reload_refused = reload_refused_,
+                                          .incidents = counters_,
+                                          .pending = assembler_->open() + writer_->pending()});
+    if (line == told_)
+        return;
+    told_ = line;
+    sd_notifyf(0, "STATUS=%s", line.c_str());
 }
 
 void Daemon::reload() {
     sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%llu",
                static_cast<unsigned long long>(clock_ns(CLOCK_MONOTONIC) / 1000));
     auto loaded = load_rules(rule_directories(options_), !options_.rules.empty(), config_.safety.allow_dump);
+    reload_refused_ = !loaded || !loaded->parsed.ok();
     if (!loaded) {
         spdlog::error("reload: {}; the rules stay as they were", loaded.error().what);
         rule_errors_ = {loaded.error().what};
@@ -432,7 +458,17 @@ void Daemon::reload() {
         warn_of_states();
         spdlog::info("reloaded: {} rules", engine_->rules().size());
     }
-    sd_notifyf(0, "READY=1\nSTATUS=Recording with %zu rules", engine_->rules().size());
+    tell_manager();
+    sd_notify(0, "READY=1");
+}
+
+// As long as it goes on, the manager is asked to wait for it.
+void Daemon::drain() {
+    for (std::size_t before = 0, left; (left = writer_->pending()) != 0; before = left) {
+        if (left != before)
+            sd_notify(0, "WATCHDOG=1\nEXTEND_TIMEOUT_USEC=30000000");
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
 }
 
 // Incidents under way are closed with what is there and written; cores still looked for
@@ -443,15 +479,14 @@ void Daemon::finish() {
     if (auto consumed = recorder_->consume([this](auto bytes) { assembler_->take(bytes); }); !consumed)
         spdlog::error("{}", consumed.error().what);
     assembler_->close_all();
-    while (writer_->pending())
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    drain();
     on_written();
     for (const auto &[bundle, unknown] : std::exchange(awaited_, {}))
         writer_->submit(ReportJob{bundle});
-    while (writer_->pending())
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    drain();
     on_written();
     hook_->finish(hook_patience_ns);
+    lock_->release();
 }
 
 std::string Daemon::answer(const std::string &request) {
@@ -463,7 +498,7 @@ std::string Daemon::answer(const std::string &request) {
     const ConditionStates states = condition_states();
     return status_json({*recorder_, *engine_, *storm_, *hook_, states, costs_, rule_errors_, counters_,
                         analyst_->counters(), analyst_->pending(), assembler_->open() + writer_->pending(),
-                        assembler_->counters().suppressed, options_.state,
+                        assembler_->counters().suppressed, options_.state, lock_->before(),
                         clock_ns(CLOCK_REALTIME) - (now - started_ns_), now - started_ns_});
 }
 

@@ -71,6 +71,8 @@ private:
     void on_second();
     void on_cores();
     void reload();
+    void tell_manager();
+    void drain();
     void finish();
     std::string answer(const std::string &request);
 
@@ -78,6 +80,8 @@ private:
     std::optional<StateLock> lock_;
     rules::Config config_;
     std::vector<std::string> rule_errors_;
+    bool reload_refused_ = false; // the last one: the rules are those of before
+    std::string told_;            // the service manager, of our state
     std::optional<rules::Engine> engine_;
     TriggerPlan plan_;
     std::optional<rules::StormPolicy> storm_;
@@ -108,6 +112,7 @@ private:
     std::string boot_id_;
     IncidentCounters counters_;
     std::uint64_t started_ns_ = 0;
+    std::uint64_t seconds_ = 0;
     std::uint64_t lost_deaths_ = 0;
     bool lost_again_ = false;
     std::uint64_t tend_delay_ns_ = 0;

@@ -3,9 +3,11 @@
 #include "daemon/clocks.h"
 
 #include <fmt/chrono.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <set>
 
@@ -72,17 +74,48 @@ const char *watching(const rules::Engine &engine) {
     return "none";
 }
 
+// "1 unavailable (txg-stall)"; of many names the first.
+std::string group_text(const std::vector<std::string_view> &names, std::string_view state) {
+    constexpr std::size_t names_shown = 5;
+    const std::size_t shown = std::min(names.size(), names_shown);
+    return fmt::format("{} {} ({}{})", names.size(), state, fmt::join(names.begin(), names.begin() + shown, ", "),
+                       shown < names.size() ? ", …" : "");
+}
+
 } // namespace
+
+std::string utc_text(std::int64_t seconds) {
+    return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(static_cast<std::time_t>(seconds)));
+}
+
+std::string status_line(const StatusLineInput &input) {
+    std::map<std::string, std::vector<std::string_view>> by_state;
+    for (const auto &rule : input.engine.rules())
+        by_state[state_of(rule, input.families, input.conditions).state].push_back(rule.name);
+    std::string line = fmt::format("Recording: {} rules active", by_state["active"].size());
+    for (const char *state : {"degraded", "unavailable"})
+        if (const auto &names = by_state[state]; !names.empty())
+            line += ", " + group_text(names, state);
+    line += fmt::format("; {} incidents", input.incidents.committed);
+    if (input.pending)
+        line += fmt::format(", {} under way", input.pending);
+    if (input.incidents.failed)
+        line += fmt::format(", {} lost", input.incidents.failed);
+    if (input.reload_refused)
+        line += "; the last reload was refused, the rules are those of before";
+    else if (input.complaints)
+        line += fmt::format("; {} complaints about rule files: incidentctl status", input.complaints);
+    return line;
+}
 
 std::string status_json(const StatusInput &input) {
     const auto use = input.recorder.use();
-    const auto started =
-        std::chrono::system_clock::time_point(std::chrono::duration_cast<std::chrono::system_clock::duration>(
-            std::chrono::nanoseconds(input.started_realtime_ns)));
+    const std::string started = utc_text(static_cast<std::int64_t>(input.started_realtime_ns / 1'000'000'000));
     nlohmann::ordered_json status = {
         {"version", INCIDENTD_VERSION},
         {"pid", ::getpid()},
-        {"started", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::chrono::system_clock::to_time_t(started)))},
+        {"started", started},
+        {"gap", nullptr},
         {"uptime_s", input.uptime_ns / 1'000'000'000},
         {"state", input.state},
         {"rules", rules_of(input)},
@@ -112,6 +145,8 @@ std::string status_json(const StatusInput &input) {
           {"passed_over", input.analyses.passed_over}}},
         {"self", {{"rss_bytes", own_rss_bytes()}, {"cpu_ns", clock_ns(CLOCK_PROCESS_CPUTIME_ID)}}},
     };
+    if (input.before)
+        status["gap"] = {{"pid", input.before->pid}, {"from", utc_text(input.before->seen_s)}, {"until", started}};
     constexpr std::size_t signatures_shown = 32;
     auto &storms = status["signatures"] = nlohmann::ordered_json::array();
     for (const auto &line : input.storm.lines(signatures_shown))

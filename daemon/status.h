@@ -2,6 +2,7 @@
 #pragma once
 
 #include "daemon/analyst.h"
+#include "daemon/control.h"
 #include "daemon/cost_meter.h"
 #include "daemon/hook.h"
 #include "daemon/recorder.h"
@@ -32,9 +33,25 @@ struct StatusInput {
     std::uint64_t analyses_pending = 0;
     std::uint64_t pending = 0, suppressed = 0;
     std::string state;
+    const std::optional<LostLife> &before;
     std::uint64_t started_realtime_ns = 0, uptime_ns = 0;
 };
 
+std::string utc_text(std::int64_t seconds); // "2026-11-22T01:02:03Z"
+
 std::string status_json(const StatusInput &input);
+
+struct StatusLineInput {
+    const rules::Engine &engine;
+    const std::map<std::string, FamilyState> &families;
+    const ConditionStates &conditions;
+    std::size_t complaints = 0; // about rule files
+    bool reload_refused = false;
+    IncidentCounters incidents;
+    std::uint64_t pending = 0;
+};
+
+// One line: rules by state, with the names of those that cannot do all they say, incidents, complaints.
+std::string status_line(const StatusLineInput &input);
 
 } // namespace incident::daemon

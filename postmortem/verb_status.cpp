@@ -70,6 +70,10 @@ private:
                               shown(top_["pid"]),
                               span_text(std::min<std::uint64_t>(top_["uptime_s"].count(), 1u << 31) * 1'000'000'000),
                               shown(top_["started"])));
+        if (const JsonView gap = top_["gap"]; gap.is_object())
+            out_.line(out_.tone(Tone::Warn, fmt::format("  not recorded: {} to {}, pid {} was killed or the machine "
+                                                        "went down",
+                                                        shown(gap["from"]), shown(gap["until"]), shown(gap["pid"]))));
         const JsonView self = top_["self"];
         if (self.is_object())
             out_.line(fmt::format("  itself: {} of memory, {} of CPU time", size_text(self["rss_bytes"].count()),

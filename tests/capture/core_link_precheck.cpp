@@ -113,10 +113,10 @@ TEST(CorePrecheck, NobodyListens) {
     char path[] = "/tmp/incidentd-test-XXXXXX";
     OsRoots os;
     os.proc = ::mkdtemp(path);
-    std::filesystem::create_directories(os.proc + "/net");
+    std::filesystem::create_directories(os.proc + "/1/net");
     const auto listens = [&](const std::string &line) {
-        std::ofstream(os.proc + "/net/unix") << "Num       RefCount Protocol Flags    Type St Inode Path\n"
-                                             << line << "\n";
+        std::ofstream(os.proc + "/1/net/unix") << "Num       RefCount Protocol Flags    Type St Inode Path\n"
+                                               << line << "\n";
         return coredump_socket_listens(os);
     };
     EXPECT_TRUE(listens("00000000a: 00000002 00000000 00010000 0005 01 36720 /run/systemd/coredump"));

@@ -4,12 +4,14 @@
 #include "daemon/kernel_symbols.h"
 #include "daemon/recorder.h"
 #include "daemon/retention.h"
+#include "daemon/status.h"
 
 #include <gmock/gmock.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -43,6 +45,49 @@ TEST(MemoryPlan, CountsEveryMapThatConfigurationSizes) {
     EXPECT_EQ(plan.tid_table, 4u * 32768);
     EXPECT_EQ(plan.events, 1u << 20);
     EXPECT_EQ(plan.total(), plan.rings + plan.tid_table + plan.processes + plan.events + plan.calls);
+}
+
+TEST_F(Directory, AnEndThatWasNoStopIsKnown) {
+    {
+        auto lock = StateLock::take(root.string());
+        ASSERT_TRUE(lock);
+        EXPECT_FALSE(lock->before());
+        ASSERT_TRUE(lock->begin());
+    } // killed
+    {
+        auto lock = StateLock::take(root.string());
+        ASSERT_TRUE(lock);
+        ASSERT_TRUE(lock->before());
+        EXPECT_EQ(lock->before()->pid, static_cast<std::uint32_t>(::getpid()));
+        EXPECT_NEAR(static_cast<double>(lock->before()->seen_s), static_cast<double>(std::time(nullptr)), 60);
+    } // failed before it recorded anything
+    {
+        auto lock = StateLock::take(root.string());
+        ASSERT_TRUE(lock);
+        EXPECT_TRUE(lock->before());
+        ASSERT_TRUE(lock->begin());
+        lock->release();
+    }
+    const auto lock = StateLock::take(root.string());
+    ASSERT_TRUE(lock);
+    EXPECT_FALSE(lock->before());
+}
+
+TEST(StatusLine, NamesWhatCannotDoAllItSays) {
+    rules::Rule good, bad, off;
+    good.name = "crash", bad.name = "txg-stall", off.name = "slow";
+    good.conditions.resize(1), bad.conditions.resize(1), off.conditions.resize(1);
+    bad.conditions[0].what = rules::TxgCondition{};
+    off.enabled = false;
+    rules::Engine engine({good, bad, off});
+    const ConditionStates states{{"txg-stall:0", {"unavailable", "no zfs"}}};
+    StatusLineInput input{.engine = engine, .families = {}, .conditions = states};
+    EXPECT_EQ(status_line(input), "Recording: 1 rules active, 1 unavailable (txg-stall); 0 incidents");
+    input.incidents.committed = 7, input.incidents.failed = 1, input.pending = 2, input.complaints = 3;
+    EXPECT_EQ(status_line(input), "Recording: 1 rules active, 1 unavailable (txg-stall); 7 incidents, 2 under way, "
+                                  "1 lost; 3 complaints about rule files: incidentctl status");
+    input.reload_refused = true;
+    EXPECT_THAT(status_line(input), HasSubstr("the last reload was refused"));
 }
 
 TEST(Losses, AreToldSinceAReadingAndByConcern) {

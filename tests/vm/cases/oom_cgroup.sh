@@ -59,4 +59,4 @@ same "five were in read" 5 \
 has "the eater's last calls" '"name":"mmap"' "$(tail -n 50 "$bundle/timeline.jsonl" | tr -d ' ')"
 same "no core: SIGKILL leaves none" none "$(incident 'd["core"]["join"]')"
 check "verify" incidentctl verify "$(basename "$bundle")"
-check "stops" systemctl stop incidentd-test
+check "stops" systemctl stop incidentd

@@ -68,5 +68,5 @@ same "at least as many stalls as the rule asks for" true "$(incident 'd["reclaim
 same "and they took time" true "$(incident 'd["reclaim"]["stalled_ns"] > 0')"
 check "the host's memory" grep -q MemAvailable "$bundle/host/meminfo"
 check "verify" incidentctl verify "$(basename "$bundle")"
-check "the daemon is still up" systemctl is-active incidentd-test
-check "stops" systemctl stop incidentd-test
+check "the daemon is still up" systemctl is-active incidentd
+check "stops" systemctl stop incidentd

@@ -153,4 +153,4 @@ else
     skip "a slow request" "this kernel package has no scsi_debug"
     skip "a failing request" "this kernel package has no scsi_debug"
 fi
-check "stops" systemctl stop incidentd-test
+check "stops" systemctl stop incidentd

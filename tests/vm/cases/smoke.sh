@@ -122,8 +122,8 @@ else
     skip "programs of many threads" "the victims are not built"
 fi
 
-check "the daemon is still up" systemctl is-active incidentd-test
+check "the daemon is still up" systemctl is-active incidentd
 same "and has lost nothing" '[]' "$(incidentctl --json status | json 'd.get("losses", [])')"
-check "stops" systemctl stop incidentd-test
-same "cleanly" success "$(systemctl show -P Result incidentd-test 2> /dev/null)"
-journalctl -u incidentd-test -o cat > "$OUT/incidentd.log"
+check "stops" systemctl stop incidentd
+same "cleanly" success "$(systemctl show -P Result incidentd 2> /dev/null)"
+journalctl -u incidentd -o cat > "$OUT/incidentd.log"

@@ -166,5 +166,5 @@ else
 fi
 zpool destroy $POOL
 check "the probes do not hold the module" modprobe -r zfs
-check "stops" systemctl stop incidentd-test
+check "stops" systemctl stop incidentd
 dmsetup remove --noudevsync slow

@@ -80,17 +80,23 @@ install_zfs() {
     fi
 }
 
-# start_incidentd RULES [SETTINGS]: as the unit incidentd-test, with the shipped settings but
-# for the time that systemd-coredump may take here, and what SETTINGS (lines of sed) change
+# start_incidentd RULES [SETTINGS]: the shipped unit, so that whatever a case finds in a bundle
+# has come through its sandbox; with the shipped settings but for the time that
+# systemd-coredump may take here, and what SETTINGS (lines of sed) change
 start_incidentd() {
-    local type="exec"
-    ! grep -qa sd_notify "$(command -v incidentd)" || type="notify"
     sed -e 's/^#core_wait = .*/core_wait = "5m"/' -e "${2:-}" "$SOURCE/systemd/incidentd.toml" > /root/incidentd.toml
-    systemd-run --quiet --unit=incidentd-test --property=Type=$type --property=TimeoutStartSec=180 \
-        "$(command -v incidentd)" --foreground --config /root/incidentd.toml --rules "$1" &&
-        within 120 incidentctl --json status
+    unit_drop_in case "Environment=\"INCIDENTD_OPTIONS=--config /root/incidentd.toml --rules $1\""
+    systemctl start incidentd && within 120 incidentctl --json status
 }
-daemon_log() { journalctl -u incidentd-test -n 60 -o cat; }
+# unit_drop_in NAME LINE...: into [Service] of incidentd.service; NAME alone takes it away
+unit_drop_in() {
+    local file=/etc/systemd/system/incidentd.service.d/$1.conf
+    shift
+    mkdir -p "${file%/*}"
+    if [ $# = 0 ]; then rm -f "$file"; else printf '%s\n' '[Service]' "$@" > "$file"; fi
+    systemctl daemon-reload
+}
+daemon_log() { journalctl -u incidentd -n 60 -o cat; }
 
 # rule_state NAME: "active", "unavailable: why", "not loaded"
 rule_state() {
