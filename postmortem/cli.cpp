@@ -39,6 +39,7 @@ public:
 
     CLI::App &app() const { return app_; }
     std::vector<std::string> *rest_target() const { return rest_; }
+    const std::string &rest_name() const { return rest_name_; }
     std::string usage() const { return rest_ ? " [-- " + rest_name_ + "...]" : ""; }
 
 private:
@@ -79,6 +80,23 @@ std::vector<std::string> option_names(const CLI::App &app) {
     return names;
 }
 
+std::vector<KnownOption> known_options(const CLI::App &app) {
+    std::vector<KnownOption> known;
+    for (const CLI::Option *option : app.get_options()) {
+        if (option->get_positional())
+            continue;
+        KnownOption one{.help = option->get_description()};
+        for (const std::string &name : option->get_snames())
+            one.names.push_back("-" + name);
+        for (const std::string &name : option->get_lnames())
+            one.names.push_back("--" + name);
+        if (option->get_expected_max() > 0)
+            one.placeholder = option->get_type_name();
+        known.push_back(std::move(one));
+    }
+    return known;
+}
+
 class CommandLine {
 public:
     explicit CommandLine(Session &session) : session_(session), verbs_(all_verbs()) {
@@ -96,13 +114,31 @@ public:
         app_.allow_extras();
         for (const auto &verb : verbs_) {
             CLI::App *sub = app_.add_subcommand(std::string(verb->name()), std::string(verb->summary()));
-            sub->group("Verbs");
+            sub->group(verb->hidden() ? "" : "Verbs");
             sub->set_help_flag("-h,--help", "print this help");
             sub->fallthrough(); // --state and --json after the verb too
             sub->allow_extras();
             CliOptions &options = options_.emplace_back(*sub);
             verb->declare(options);
         }
+    }
+
+    KnownWords known() const {
+        KnownWords words{.options = known_options(app_)};
+        for (std::size_t i = 0; i < verbs_.size(); ++i) {
+            if (verbs_[i]->hidden())
+                continue;
+            const CLI::App &app = options_[i].app();
+            KnownVerb verb{.name = app.get_name(), .summary = app.get_description(), .options = known_options(app)};
+            for (const CLI::Option *option : app.get_options())
+                if (option->get_positional()) {
+                    verb.positional = option->get_name(true);
+                    verb.many = option->get_expected_max() > 1;
+                }
+            verb.rest = options_[i].rest_name();
+            words.verbs.push_back(std::move(verb));
+        }
+        return words;
     }
 
     int run(std::vector<std::string> arguments) {
@@ -157,7 +193,8 @@ private:
             return fmt::format("'{}' is one argument too many", word);
         std::vector<std::string> known;
         for (const auto &verb : verbs_)
-            known.emplace_back(verb->name());
+            if (!verb->hidden())
+                known.emplace_back(verb->name());
         return fmt::format("unknown verb '{}'{}", word, suggestion(word, known));
     }
 
@@ -208,6 +245,12 @@ private:
 };
 
 } // namespace
+
+KnownWords known_words() {
+    FdOutput nowhere(-1);
+    Session session{.out = nowhere, .err = nowhere};
+    return CommandLine(session).known();
+}
 
 int run_command_line(std::vector<std::string> arguments, Session &session) {
     return CommandLine(session).run(std::move(arguments));

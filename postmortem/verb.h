@@ -26,6 +26,8 @@ struct Session {
     std::string state = "/var/lib/incidentd";
     bool json = false;
     CoreFinder find_core; // asks the journal
+    // Where incidentd looks for rules when nothing else is said.
+    std::vector<std::string> rules = {"/usr/share/incidentd/rules.d", "/etc/incidentd/rules.d"};
 
     // "incidentctl: TEXT" on the error output; text may hold hostile bytes.
     void say(std::string_view text) const;
@@ -39,6 +41,7 @@ public:
     virtual ~Verb() = default;
     virtual std::string_view name() const = 0;
     virtual std::string_view summary() const = 0; // one line of the help
+    virtual bool hidden() const { return false; } // for programs, not for people
     virtual void declare(Options &options) = 0;
     // The exit code, or what failed, which the caller prints.
     virtual Result<int> run(Session &session) = 0;

@@ -16,5 +16,6 @@ std::unique_ptr<Verb> make_core();
 std::unique_ptr<Verb> make_replay();
 std::unique_ptr<Verb> make_verify();
 std::unique_ptr<Verb> make_wait();
+std::unique_ptr<Verb> make_complete();
 
 } // namespace incident::postmortem

@@ -7,8 +7,11 @@ BUILD_PACKAGES=(
     libtoml11-dev libspdlog-dev libfmt-dev libcli11-dev nlohmann-json3-dev
     libzstd-dev liblz4-dev liblzma-dev libssl-dev
     libgtest-dev libgmock-dev
-    linux-libc-dev linux-headers-amd64 python3
+    linux-libc-dev linux-headers-amd64 python3 scdoc gzip
 )
+
+# What cpack and the test of the package need.
+PACKAGE_PACKAGES=(dpkg-dev binutils dwz rpm lintian man-db groff mandoc bash-completion zsh)
 
 # What a user of the built programs has: a journal, a core-dump handler, a debugger.
 RUN_PACKAGES=(systemd systemd-coredump gdb procps util-linux)
