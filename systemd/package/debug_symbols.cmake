@@ -1,7 +1,6 @@
-# Strips the staged programs and packs what is stripped into incidentd-dbgsym, as debhelper
-# does (dh_dwz, dh_strip).  Not by CPACK_DEBIAN_DEBUGINFO_PACKAGE: cmake 3.25's has md5sums of
+# Packs the debug symbols of the staged ${programs} into incidentd-dbgsym, as debhelper does
+# (dh_dwz, dh_strip); debuggers find them by build-id.  Not by CPACK_DEBIAN_DEBUGINFO_PACKAGE: cmake 3.25's has md5sums of
 # paths on the building machine, no copyright, and takes a minute to compress.
-set(programs ${staged}/usr/sbin/incidentd ${staged}/usr/bin/incidentctl)
 set(debug ${CPACK_TOPLEVEL_DIRECTORY}/dbgsym)
 file(REMOVE_RECURSE ${debug})
 
@@ -25,12 +24,9 @@ foreach(program IN LISTS programs)
   file(MAKE_DIRECTORY ${debug}/${directory})
   run(objcopy --only-keep-debug --compress-debug-sections ${program} ${debug}/${file})
   file(CHMOD ${debug}/${file} PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
-  run(strip --strip-all --remove-section=.comment --remove-section=.note ${program})
-  run(objcopy --add-gnu-debuglink=${debug}/${file} ${program})
 endforeach()
 
 file(MAKE_DIRECTORY ${debug}/DEBIAN ${debug}/usr/share/doc)
-file(CREATE_LINK incidentd ${debug}/usr/share/doc/incidentd-dbgsym SYMBOLIC)
 execute_process(COMMAND md5sum ${files} WORKING_DIRECTORY ${debug} OUTPUT_FILE ${debug}/DEBIAN/md5sums
   COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND dpkg --print-architecture OUTPUT_VARIABLE architecture OUTPUT_STRIP_TRAILING_WHITESPACE
@@ -53,6 +49,7 @@ Build-Ids: ${build_ids}
 ")
 file(CHMOD_RECURSE ${debug} DIRECTORY_PERMISSIONS
   OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+file(CREATE_LINK incidentd ${debug}/usr/share/doc/incidentd-dbgsym SYMBOLIC)
 # The sections are compressed already.
 run(dpkg-deb --root-owner-group -Zgzip -z1 --build ${debug}
   ${CPACK_PACKAGE_DIRECTORY}/incidentd-dbgsym_${version}_${architecture}.deb)

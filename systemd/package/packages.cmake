@@ -3,10 +3,11 @@ set(PACKAGE_DIR ${CMAKE_CURRENT_SOURCE_DIR}/package)
 set(PACKAGE_OUT ${CMAKE_CURRENT_BINARY_DIR}/package)
 
 # Those that can be enabled are stopped at removal and restarted at upgrade if they run.
+# Templates have instances of their own making.
 foreach(unit IN LISTS UNITS)
   file(STRINGS ${unit} installed REGEX "^\\[Install\\]")
-  if(installed)
-    get_filename_component(name ${unit} NAME)
+  get_filename_component(name ${unit} NAME)
+  if(installed AND NOT name MATCHES "@")
     list(APPEND PACKAGE_UNITS ${name})
   endif()
 endforeach()
@@ -33,6 +34,7 @@ set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
 set(CPACK_GENERATOR DEB)
 set(CPACK_PROJECT_CONFIG_FILE ${PACKAGE_DIR}/settings.cmake)
 set(CPACK_PRE_BUILD_SCRIPTS ${PACKAGE_DIR}/staged.cmake)
+set(CPACK_INCIDENTD_SYMBOLS ON)
 set(CPACK_INCIDENTD_EPOCH ${CHANGELOG_EPOCH})
 pkg_get_variable(CPACK_INCIDENTD_UNIT_DIR systemd systemdsystemunitdir)
 

@@ -12,4 +12,9 @@ if(CPACK_INCIDENTD_UNIT_DIR MATCHES "^/lib/")
   file(RENAME ${staged}/usr/lib/systemd/system ${staged}${CPACK_INCIDENTD_UNIT_DIR})
 endif()
 
-include(${CMAKE_CURRENT_LIST_DIR}/debug_symbols.cmake)
+# cpack -D CPACK_INCIDENTD_SYMBOLS=OFF leaves them away.
+set(programs ${staged}/usr/sbin/incidentd ${staged}/usr/bin/incidentctl)
+if(CPACK_INCIDENTD_SYMBOLS)
+  include(${CMAKE_CURRENT_LIST_DIR}/debug_symbols.cmake)
+endif()
+execute_process(COMMAND strip --remove-section=.comment --remove-section=.note ${programs} COMMAND_ERROR_IS_FATAL ANY)

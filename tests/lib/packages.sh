@@ -11,7 +11,7 @@ BUILD_PACKAGES=(
 )
 
 # What cpack and the test of the package need.
-PACKAGE_PACKAGES=(dpkg-dev binutils dwz rpm lintian man-db groff mandoc bash-completion zsh)
+PACKAGE_PACKAGES=(systemd dpkg-dev binutils dwz rpm lintian man-db groff mandoc bash-completion zsh)
 
 # What a user of the built programs has: a journal, a core-dump handler, a debugger.
 RUN_PACKAGES=(systemd systemd-coredump gdb procps util-linux)
