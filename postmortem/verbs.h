@@ -17,5 +17,6 @@ std::unique_ptr<Verb> make_replay();
 std::unique_ptr<Verb> make_verify();
 std::unique_ptr<Verb> make_wait();
 std::unique_ptr<Verb> make_complete();
+std::unique_ptr<Verb> make_doctor();
 
 } // namespace incident::postmortem

@@ -1,0 +1,48 @@
+// What a check of `incidentctl doctor` is, and what it finds.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace incident::postmortem::doctor {
+
+// Note: worth knowing, nothing to mend.  Unknown: it could not be seen, so it is never Ok.
+enum class Grade { Ok, Note, Unknown, Warn, Bad };
+
+struct Finding {
+    Grade grade = Grade::Ok;
+    std::string fact; // may hold hostile bytes, as the others
+    std::string why;  // what it means for incidents; "" where the fact says it
+    std::string fix;  // the command that mends it, more than one a line each; "" none
+};
+
+using Findings = std::vector<Finding>;
+
+class Host;
+
+struct Check {
+    const char *group;
+    const char *name;
+    Findings (*look)(const Host &);
+};
+
+// In the order they are shown; a group's checks stand together.
+const std::vector<Check> &all_checks();
+
+inline Finding ok(std::string fact) {
+    return {Grade::Ok, std::move(fact), {}, {}};
+}
+inline Finding note(std::string fact, std::string why) {
+    return {Grade::Note, std::move(fact), std::move(why), {}};
+}
+inline Finding unknown(std::string fact, std::string fix = {}) {
+    return {Grade::Unknown, std::move(fact), {}, std::move(fix)};
+}
+inline Finding warn(std::string fact, std::string why, std::string fix) {
+    return {Grade::Warn, std::move(fact), std::move(why), std::move(fix)};
+}
+inline Finding bad(std::string fact, std::string why, std::string fix) {
+    return {Grade::Bad, std::move(fact), std::move(why), std::move(fix)};
+}
+
+} // namespace incident::postmortem::doctor

@@ -1,0 +1,28 @@
+#include "postmortem/doctor/words.h"
+
+#include <charconv>
+#include <fmt/format.h>
+
+namespace incident::postmortem::doctor {
+
+std::string some_of(const std::vector<std::string> &names) {
+    constexpr std::size_t shown = 5;
+    std::string text;
+    for (std::size_t i = 0; i < names.size() && i < shown; ++i)
+        text += (i > 0 ? ", " : "") + names[i];
+    if (names.size() > shown)
+        text += fmt::format(" and {} more", names.size() - shown);
+    return text;
+}
+
+std::string counted(std::uint64_t count, std::string_view one, std::string_view many) {
+    return fmt::format("{} {}", count, count == 1 ? one : many);
+}
+
+std::optional<std::uint64_t> whole(std::string_view text) {
+    std::uint64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
+} // namespace incident::postmortem::doctor

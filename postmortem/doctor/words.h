@@ -1,0 +1,19 @@
+// How findings put things.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace incident::postmortem::doctor {
+
+// "a, b, c and 4 more"
+std::string some_of(const std::vector<std::string> &names);
+// "1 process", "3 processes"
+std::string counted(std::uint64_t count, std::string_view one, std::string_view many);
+// A whole number and nothing else.
+std::optional<std::uint64_t> whole(std::string_view text);
+
+} // namespace incident::postmortem::doctor
