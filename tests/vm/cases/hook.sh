@@ -55,3 +55,21 @@ crash
 if within 300 counted suppressed 1; then ok "no more than per_hour"; else fail "no more than per_hour" "$(daemon_log)"; fi
 same "the others were started" true "$(counted started 3 && echo true)"
 has "and status says so" 'handed to incident-hook@.service: 3, 0 failed, 1 beyond' "$(incidentctl status)"
+
+# [access] group under the same unit
+groupadd --system incident
+useradd --system --no-create-home --gid nogroup --groups incident member
+useradd --system --no-create-home --gid nogroup stranger
+chmod 755 /etc/incidentd/on-incident
+if start_incidentd "$SOURCE/systemd/rules.d" 's/^#group = .*/group = "incident"/'; then
+    ok "starts with a group"
+else
+    fail "starts with a group" "$(daemon_log)"
+    exit 0
+fi
+crash
+reads() { setpriv --reuid="$1" --regid=nogroup --init-groups incidentctl verify "$name"; }
+check "a member reads an incident" reads member
+check "also those from before" setpriv --reuid=member --regid=nogroup --init-groups incidentctl verify
+if reads stranger > /dev/null 2>&1; then fail "a stranger reads none"; else ok "a stranger reads none"; fi
+same "the directory" '2750 root incident' "$(stat -c '%a %U %G' "/var/lib/incidentd/incidents/$name")"
