@@ -1,5 +1,6 @@
 #!/bin/bash
 # the verifier of this kernel takes every BPF program
+# kernels: 6.1 backports
 # shellcheck source=tests/vm/lib/case.sh
 . /host/lib.sh
 

@@ -1,5 +1,6 @@
 #!/bin/bash
 # a unit's memory limit kills a program of many threads: an incident of rule oom
+# kernels: 6.1 backports
 # shellcheck source=tests/vm/lib/case.sh
 . /host/lib.sh
 

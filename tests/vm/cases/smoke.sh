@@ -1,5 +1,6 @@
 #!/bin/bash
 # real programs die on the stock kernel under systemd: recorded, joined, opened in gdb
+# kernels: 6.1 backports
 # shellcheck source=tests/vm/lib/case.sh
 . /host/lib.sh
 

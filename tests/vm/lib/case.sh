@@ -10,6 +10,7 @@
 #   # needs: zfs      skipped where ZFS is not built (install_zfs below lays it out)
 #   # memory: 256     MB
 #   # disks: 2        empty ones: /dev/vdb, /dev/vdc (one unless it says so)
+#   # kernels: 6.1 backports    those it runs on (6.1 unless it says so)
 set -uo pipefail
 
 checks=0
@@ -23,6 +24,9 @@ fail() { # fail WHAT [REASON...]
     [ $# = 0 ] || note "$@"
 }
 skip() { checks=$((checks + 1)); echo "ok $checks - $1 # SKIP ${2:-}"; }
+
+# stage WHAT: where the time goes
+stage() { echo "# $SECONDS s: $*"; }
 
 # check WHAT COMMAND...: holds if the command succeeds; its output is the reason if not
 check() {
@@ -121,6 +125,15 @@ incident_of() {
     cp -r "$bundle" "$OUT/"
 }
 incident() { json "$1" "$bundle/incident.json"; }
+
+# what a writer that was interrupted leaves; bundles that are not whole
+half_written() { find /var/lib/incidentd/incidents -mindepth 1 -maxdepth 1 -name '.*'; }
+flawed_bundles() {
+    local dir
+    for dir in /var/lib/incidentd/incidents/[!.]*; do
+        incidentctl verify "${dir##*/}" > /dev/null 2>&1 || echo "${dir##*/}"
+    done
+}
 
 # json EXPRESSION [FILE]: EXPRESSION over d, the document; strings bare, the rest as JSON
 json() {

@@ -1,0 +1,61 @@
+"""The unit file, by systemd's own opinion of it.  That it works so is the virtual machine's (tests/vm)."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+SYSTEMD = Path(__file__).resolve().parents[2] / "systemd"
+UNIT = SYSTEMD / "incidentd.service"
+EXPOSURE = 3.1  # README.md, "How it is confined"; the virtual machine's case has it as well
+
+pytestmark = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
+
+
+def analyze(*arguments):
+    return subprocess.run(["systemd-analyze", *arguments], capture_output=True, text=True, check=False, timeout=60)
+
+
+@pytest.fixture(scope="module")
+def rated():
+    return analyze("--no-pager", "security", "--offline=true", str(UNIT)).stdout
+
+
+def test_nothing_to_complain_about(tmp_path):
+    # Its programs need not be installed here.
+    unit = tmp_path / UNIT.name
+    unit.write_text(re.sub(r"/usr/sbin/incidentd", "/bin/true", UNIT.read_text()))
+    verified = analyze("--man=no", "verify", str(unit))
+    assert [line for line in verified.stderr.splitlines() if unit.name in line] == []
+
+
+def test_a_complaint_would_be_seen(tmp_path):
+    unit = tmp_path / UNIT.name
+    unit.write_text(UNIT.read_text() + "\n[Service]\nProtectEverything=yes\n")
+    assert "ProtectEverything" in analyze("--man=no", "verify", str(unit)).stderr
+
+
+def test_exposure_does_not_grow(rated):
+    level = re.search(r"Overall exposure level for incidentd.service: ([0-9.]+)", rated)
+    assert level, rated
+    assert float(level.group(1)) <= EXPOSURE, rated
+
+
+def test_readme_says_the_same():
+    assert f"exposure {EXPOSURE}" in (SYSTEMD.parent / "README.md").read_text()
+
+
+@pytest.mark.parametrize(
+    "capability", re.search(r"^CapabilityBoundingSet=(.*)$", UNIT.read_text(), re.MULTILINE).group(1).split()
+)
+def test_each_capability_is_accounted_for(capability):
+    assert f"`{capability}`" in (SYSTEMD.parent / "README.md").read_text()
+
+
+def test_memory_has_room_beside_the_rings():
+    """MemoryMax= holds what [record] memory_limit allows, and 512 MiB for explaining."""
+    limit = re.search(r"^MemoryMax=(\d+)M$", UNIT.read_text(), re.MULTILINE)
+    rings = re.search(r'^#memory_limit = "(\d+)MiB"$', (SYSTEMD / "incidentd.toml").read_text(), re.MULTILINE)
+    assert int(limit.group(1)) >= int(rings.group(1)) + 512
