@@ -38,6 +38,7 @@ lost() {
     start_incidentd /root/rules 's/^#allow_dump = .*/allow_dump = true/' > /dev/null 2>&1 || { echo start; return; }
     [ "$(rule_state slow-function)" = active ] || echo uprobe
     [ "$(rule_state stuck)" = active ] || echo sched
+    echo "confined: something to find" > /dev/kmsg
     { as_user /home/user/own/bash -c 'kill -SEGV $$'; } > /dev/null 2>&1
     name=$(incidentctl wait --rule crash --timeout 60s 2> /dev/null) || { echo crash; return; }
     bundle=/var/lib/incidentd/incidents/$name
@@ -46,7 +47,7 @@ lost() {
     [ "$(incident 'd["core"]["join"]')" = exact ] || echo core
     [ -n "$(incident 'd["process"]["build_id"] or ""')" ] || echo build-id
     [ "$(json '[t for t in d if t["crashed"]][0]["stack"]["how"]' "$bundle/threads.json" | cut -c1-3)" = CFI ] || echo stack
-    grep -q . "$bundle/host/kernel_log" 2> /dev/null || echo kernel-log
+    grep -q confined: "$bundle/host/kernel_log" 2> /dev/null || echo kernel-log
     as_user /home/user/own/trouble pipe 600000 > /dev/null 2>&1 &
     pid=$!
     if name=$(incidentctl wait --rule stuck --timeout 60s 2> /dev/null); then

@@ -39,7 +39,7 @@ def seen(prefix, inside=None, count=0):
                 return True
     return False
 instants = {
-    "dead": lambda: True,
+    "dead": lambda: victim.poll() is not None,
     "begun": lambda: seen(".partial-"),
     "half": lambda: seen(".partial-", count=8),
     "sealed": lambda: seen(".partial-", "MANIFEST"),
@@ -48,7 +48,6 @@ instants = {
     "amended": lambda: seen(".amend-", "MANIFEST"),
 }
 victim = subprocess.Popen(["siblings", "33", "33", "33", "fault"], stdout=subprocess.DEVNULL)
-victim.wait()
 end = time.monotonic() + 120
 while not instants[instant]():
     if time.monotonic() > end:
@@ -56,6 +55,7 @@ while not instants[instant]():
         sys.exit()
 os.kill(daemon, signal.SIGKILL)
 print(*sorted(set(os.listdir(directory)) - before))
+victim.wait()
 PYTHON
 
 up() { [ "$(systemctl show -P MainPID incidentd)" != "$1" ] && incidentctl --json status; }
