@@ -212,11 +212,11 @@ private:
     }
 
     void offer_incidents(const Typed &typed, Session &session) const {
-        offer(typed, session, "latest", "the newest incident");
         const auto dir = open_incidents(session);
         const auto names = dir ? dir->names() : fail(dir.error());
-        if (!names)
+        if (!names || names->empty())
             return;
+        offer(typed, session, "latest", "the newest incident");
         for (auto name = names->rbegin(); name != names->rend() && !session.out.closed(); ++name)
             if (name->starts_with(typed.prefix))
                 offer(typed, session, *name, describe_ ? skimmed(*dir, *name)[1] : "");
