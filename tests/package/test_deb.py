@@ -133,13 +133,12 @@ def test_the_same_input_gives_the_same_package(deb, tmp_path):
     assert again["incidentd"].read_bytes() == deb.read_bytes()
 
 
-def test_units_verify(deb, tmp_path):
+def test_units_verify(deb, machine):
     """Against the installed files: ExecStart= and the pages they name must be there."""
-    with Root(tmp_path) as machine:
-        install(machine, deb)
-        done = machine.run("systemd-analyze", "verify", "--man=yes", *(f"{UNIT_DIRECTORY}/{unit}" for unit in UNITS))
-        ours = [line for line in done.stderr.splitlines() if "incident" in line]
-        assert (done.returncode, ours) == (0, []), done.stderr
+    install(machine, deb)
+    done = machine.run("systemd-analyze", "verify", "--man=yes", *(f"{UNIT_DIRECTORY}/{unit}" for unit in UNITS))
+    ours = [line for line in done.stderr.splitlines() if "incident" in line]
+    assert (done.returncode, ours) == (0, []), done.stderr
 
 
 # ---- coming and going
@@ -153,6 +152,16 @@ def install(machine, deb, *options):
     return done
 
 
+@pytest.fixture
+def machine(tmp_path):
+    try:
+        root = Root(tmp_path).mount()
+    except subprocess.CalledProcessError as error:
+        pytest.skip(f"no overlay of / can be mounted here: {error.stderr.strip()}")
+    yield root
+    root.unmount()
+
+
 def group(machine):
     return re.search(r"^incident:.*$", machine.read("/etc/group"), re.M)
 
@@ -162,88 +171,87 @@ def mode(machine, path):
     return oct(status.st_mode & 0o7777), status.st_uid, status.st_gid
 
 
-def test_life_of_a_package(deb, next_deb, tmp_path):
-    with Root(tmp_path) as machine:
-        assert not machine.has("/usr/sbin/incidentd")
+def test_life_of_a_package(deb, next_deb, machine):
+    assert not machine.has("/usr/sbin/incidentd")
 
-        # ---- installed: nothing enabled, nothing said
-        done = install(machine, deb)
-        assert re.fullmatch(r"Creating group 'incident' with GID \d+\.\n", done.stderr)
-        assert not [path for path in machine.changes() if path.startswith("/etc/systemd/")]
-        assert not machine.has(LINK)
-        assert group(machine)
-        assert re.search(r"^incident:[^:]*:\d+:$", machine.read("/etc/group"), re.M), "it has members"
-        assert mode(machine, STATE) == ("0o700", 0, 0)
-        assert mode(machine, f"{STATE}/incidents") == ("0o700", 0, 0)
-        assert "Incident recorded" in machine.run("journalctl", "--dump-catalog", "0b1ca4f5d0f44a3c9d8f2d7e61c05ba7").stdout
-        assert machine.run("incidentd", "--check").returncode == 0
-        assert machine.run("dpkg", "--audit").stdout == ""
-        assert machine.run("dpkg", "--verify", "incidentd").stdout == ""
-        assert "incidentd - flight recorder" in machine.run("man", "-P", "cat", "8", "incidentd").stdout
+    # ---- installed: nothing enabled, nothing said
+    done = install(machine, deb)
+    assert re.fullmatch(r"Creating group 'incident' with GID \d+\.\n", done.stderr)
+    assert not [path for path in machine.changes() if path.startswith("/etc/systemd/")]
+    assert not machine.has(LINK)
+    assert group(machine)
+    assert re.search(r"^incident:[^:]*:\d+:$", machine.read("/etc/group"), re.M), "it has members"
+    assert mode(machine, STATE) == ("0o700", 0, 0)
+    assert mode(machine, f"{STATE}/incidents") == ("0o700", 0, 0)
+    assert "Incident recorded" in machine.run("journalctl", "--dump-catalog", "0b1ca4f5d0f44a3c9d8f2d7e61c05ba7").stdout
+    assert machine.run("incidentd", "--check").returncode == 0
+    assert machine.run("dpkg", "--audit").stdout == ""
+    assert machine.run("dpkg", "--verify", "incidentd").stdout == ""
+    assert "incidentd - flight recorder" in machine.run("man", "-P", "cat", "8", "incidentd").stdout
 
-        # ---- used
-        name = "20261121T222222.222Z-crash-python3-4712-bbbbbb"
-        add_bundle(machine.path / STATE.lstrip("/"), name)
-        machine.write(CONFFILE, '[log]\nlevel = "debug"\n')
-        machine.write("/etc/incidentd/rules.d/mine.toml", "# none yet\n")
-        assert machine.run("systemctl", "enable", "incidentd.service").returncode == 0
-        assert machine.has(LINK)
-        access = machine.path / STATE.lstrip("/")
-        access.chmod(0o750)  # as [access] group does
+    # ---- used
+    name = "20261121T222222.222Z-crash-python3-4712-bbbbbb"
+    add_bundle(machine.path / STATE.lstrip("/"), name)
+    machine.write(CONFFILE, '[log]\nlevel = "debug"\n')
+    machine.write("/etc/incidentd/rules.d/mine.toml", "# none yet\n")
+    machine.write("/var/lib/incident-hook/sent", "what the hook keeps\n")
+    assert machine.run("systemctl", "enable", "incidentd.service").returncode == 0
+    assert machine.has(LINK)
+    access = machine.path / STATE.lstrip("/")
+    access.chmod(0o750)  # as [access] group does
 
-        # ---- upgraded: what the administrator did stays
-        install(machine, next_deb, "--force-confold")
-        assert field_of(machine, "Version") == NEXT
-        assert machine.read(CONFFILE) == '[log]\nlevel = "debug"\n'
-        assert "new in this version" in machine.read(CONFFILE + ".dpkg-dist")
-        assert machine.has(LINK)
-        assert mode(machine, STATE)[0] == "0o750"
-        assert machine.run("incidentctl", "list", "--json").stdout.count(name) == 1
+    # ---- upgraded: what the administrator did stays
+    install(machine, next_deb, "--force-confold")
+    assert field_of(machine, "Version") == NEXT
+    assert machine.read(CONFFILE) == '[log]\nlevel = "debug"\n'
+    assert "new in this version" in machine.read(CONFFILE + ".dpkg-dist")
+    assert machine.has(LINK)
+    assert mode(machine, STATE)[0] == "0o750"
+    assert machine.run("incidentctl", "list", "--json").stdout.count(name) == 1
 
-        # ---- removed: what was recorded and configured stays
-        done = machine.run("dpkg", "-r", "incidentd")
-        assert (done.returncode, done.stderr) == (0, "")
-        assert not machine.has("/usr/sbin/incidentd")
-        assert not machine.has(f"{UNIT_DIRECTORY}/incidentd.service")
-        assert machine.read(CONFFILE) == '[log]\nlevel = "debug"\n'
-        assert machine.has(f"{STATE}/incidents/{name}/incident.json")
-        assert group(machine)
-        assert "Incident recorded" not in machine.run("journalctl", "--dump-catalog").stdout
+    # ---- removed: what was recorded and configured stays
+    done = machine.run("dpkg", "-r", "incidentd")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not machine.has("/usr/sbin/incidentd")
+    assert not machine.has(f"{UNIT_DIRECTORY}/incidentd.service")
+    assert machine.read(CONFFILE) == '[log]\nlevel = "debug"\n'
+    assert machine.has(f"{STATE}/incidents/{name}/incident.json")
+    assert group(machine)
+    assert "Incident recorded" not in machine.run("journalctl", "--dump-catalog").stdout
 
-        # ---- and is found again
-        install(machine, next_deb, "--force-confold")
-        assert machine.has(LINK)
-        assert name in machine.run("incidentctl", "list", "--json").stdout
+    # ---- and is found again
+    install(machine, next_deb, "--force-confold")
+    assert machine.has(LINK)
+    assert name in machine.run("incidentctl", "list", "--json").stdout
 
-        # ---- purged: nothing asked, nothing left
-        done = machine.run("dpkg", "-P", "incidentd")
-        assert (done.returncode, done.stderr) == (0, "")
-        assert not group(machine)
-        left = [path for path in machine.changes() if "incident" in path and not path.startswith("/var/cache/man/")]
-        assert left == []
-        assert not machine.has(STATE) and not machine.has("/etc/incidentd") and not machine.has(LINK)
+    # ---- purged: nothing asked, nothing left
+    done = machine.run("dpkg", "-P", "incidentd")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not group(machine)
+    left = [path for path in machine.changes() if "incident" in path and not path.startswith("/var/cache/man/")]
+    assert left == []
+    assert not machine.has("/var/lib/incident-hook")
+    assert not machine.has(STATE) and not machine.has("/etc/incidentd") and not machine.has(LINK)
 
 
 def field_of(machine, name):
     return machine.run("dpkg-query", "-W", f"-f=${{{name}}}", "incidentd").stdout
 
 
-def test_purge_leaves_a_group_that_is_a_users_own(deb, tmp_path):
-    with Root(tmp_path) as machine:
-        install(machine, deb)
-        assert machine.run("useradd", "--gid", "incident", "reader").returncode == 0
-        done = machine.run("dpkg", "-P", "incidentd")
-        assert done.returncode == 0
-        assert "the group incident stays" in done.stderr
-        assert group(machine)
+def test_purge_leaves_a_group_that_is_a_users_own(deb, machine):
+    install(machine, deb)
+    assert machine.run("useradd", "--gid", "incident", "reader").returncode == 0
+    done = machine.run("dpkg", "-P", "incidentd")
+    assert done.returncode == 0
+    assert "the group incident stays" in done.stderr
+    assert group(machine)
 
 
-def test_purge_follows_a_state_directory_that_was_moved(deb, tmp_path):
-    with Root(tmp_path) as machine:
-        install(machine, deb)
-        (machine.path / STATE.lstrip("/")).rename(machine.path / "srv/incidentd")
-        (machine.path / STATE.lstrip("/")).symlink_to("/srv/incidentd")
-        add_bundle(machine.path / "srv/incidentd", "20261121T222222.222Z-crash-python3-4712-bbbbbb")
-        assert machine.run("dpkg", "-P", "incidentd").returncode == 0
-        assert not machine.has(STATE)
-        assert list((machine.path / "srv/incidentd").iterdir()) == []
+def test_purge_follows_a_state_directory_that_was_moved(deb, machine):
+    install(machine, deb)
+    (machine.path / STATE.lstrip("/")).rename(machine.path / "srv/incidentd")
+    (machine.path / STATE.lstrip("/")).symlink_to("/srv/incidentd")
+    add_bundle(machine.path / "srv/incidentd", "20261121T222222.222Z-crash-python3-4712-bbbbbb")
+    assert machine.run("dpkg", "-P", "incidentd").returncode == 0
+    assert not machine.has(STATE)
+    assert list((machine.path / "srv/incidentd").iterdir()) == []

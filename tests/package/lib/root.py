@@ -3,7 +3,6 @@ Packages are installed there by the real dpkg; the machine sees nothing of it.""
 
 import os
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -14,14 +13,18 @@ class Root:
         self.changed = self.directory / "memory/upper"
         self.path = self.directory / "root"
 
-    def __enter__(self):
+    def mount(self):
         memory = self.directory / "memory"
         for one in (memory, self.path):
             one.mkdir()
-        mount("-t", "tmpfs", "none", memory)
-        (memory / "work").mkdir()
-        self.changed.mkdir()
-        mount("-t", "overlay", "-o", f"lowerdir=/,upperdir={self.changed},workdir={memory}/work", "none", self.path)
+        try:
+            mount("-t", "tmpfs", "none", memory)
+            (memory / "work").mkdir()
+            self.changed.mkdir()
+            mount("-t", "overlay", "-o", f"lowerdir=/,upperdir={self.changed},workdir={memory}/work", "none", self.path)
+        except subprocess.CalledProcessError:
+            self.unmount()
+            raise
         mount("-t", "tmpfs", "none", self.path / "run")  # PID 1 there is not systemd
         mount("-t", "proc", "none", self.path / "proc")
         mount("--bind", "/dev", self.path / "dev")
@@ -29,10 +32,10 @@ class Root:
         (self.path / "var/lib/man-db/auto-update").unlink(missing_ok=True)
         return self
 
-    def __exit__(self, *_):
+    def unmount(self):
         for one in ("root/dev", "root/proc", "root/run", "root", "memory"):
-            subprocess.run(["umount", self.directory / one], check=False)
-        shutil.rmtree(self.path, ignore_errors=True)
+            if os.path.ismount(self.directory / one):
+                subprocess.run(["umount", self.directory / one], check=True)
 
     def run(self, *command):
         """As root in there, without the machine's environment; what it says on both."""
@@ -66,4 +69,4 @@ def is_whiteout(file):
 
 
 def mount(*words):
-    subprocess.run(["mount", *map(str, words)], check=True)
+    subprocess.run(["mount", *map(str, words)], check=True, capture_output=True, text=True)
