@@ -1,12 +1,11 @@
 // incidentctl core: the matching core, decompressed, as a file or on a pipe.
 #include "postmortem/core_output.h"
 #include "postmortem/escape.h"
+#include "postmortem/new_file.h"
 #include "postmortem/times.h"
 #include "postmortem/verbs.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -23,45 +22,6 @@ std::string file_name_part(std::string comm) {
         comm, [](unsigned char c) { return !isalnum(c) && c != '.' && c != '_' && c != '-'; }, '_');
     return comm.empty() ? "unknown" : comm;
 }
-
-// A file that appears under its name only when it is whole.
-class NewFile {
-public:
-    static Result<NewFile> make(const std::string &path) {
-        NewFile file;
-        file.temporary_ = path + ".XXXXXX";
-        file.fd_ = UniqueFd(mkostemp(file.temporary_.data(), O_CLOEXEC)); // 0600
-        if (!file.fd_) {
-            const int code = errno;
-            file.temporary_.clear();
-            return fail(Error::system("cannot create " + path, code));
-        }
-        return file;
-    }
-    NewFile(NewFile &&other) noexcept
-        : fd_(std::move(other.fd_)), temporary_(std::exchange(other.temporary_, std::string())) {}
-    ~NewFile() {
-        if (!temporary_.empty())
-            unlink(temporary_.c_str());
-    }
-    int fd() const { return fd_.get(); }
-
-    Status publish(const std::string &path, bool replace) {
-        // link() refuses to overwrite, which rename() cannot be told to everywhere.
-        const int result = replace ? rename(temporary_.c_str(), path.c_str()) : link(temporary_.c_str(), path.c_str());
-        if (result != 0)
-            return fail(Error::system("cannot create " + path));
-        if (!replace)
-            unlink(temporary_.c_str());
-        temporary_.clear();
-        return {};
-    }
-
-private:
-    NewFile() = default;
-    UniqueFd fd_;
-    std::string temporary_;
-};
 
 class Core : public Verb {
 public:

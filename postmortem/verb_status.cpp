@@ -1,11 +1,17 @@
 // incidentctl status: what the running daemon does, on one screen.
+#include "capture/dir_at.h"
 #include "postmortem/control_client.h"
 #include "postmortem/escape.h"
+#include "postmortem/new_file.h"
+#include "postmortem/openmetrics.h"
 #include "postmortem/times.h"
 #include "postmortem/verbs.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <fmt/format.h>
+#include <span>
+#include <sys/stat.h>
 
 namespace incident::postmortem {
 
@@ -190,10 +196,22 @@ class StatusVerb : public Verb {
 public:
     std::string_view name() const override { return "status"; }
     std::string_view summary() const override { return "Show what the running incidentd does and has lost"; }
-    void declare(Options &) override {}
+    void declare(Options &options) override {
+        options.flag("--openmetrics", openmetrics_,
+                     "print it as OpenMetrics; of an incidentd that does not answer "
+                     "incidentd_up 0");
+        options.text("-o,--output", "FILE", output_,
+                     "with --openmetrics: where to, replaced in one step, for all to read");
+    }
 
     Result<int> run(Session &session) override {
+        if (!output_.empty() && !openmetrics_)
+            return usage(session, "--output goes with --openmetrics");
+        if (openmetrics_ && session.json)
+            return usage(session, "--openmetrics and --json exclude each other");
         const auto reply = ask_daemon(session.state, "status");
+        if (openmetrics_)
+            return metrics(session, reply);
         if (!reply)
             return fail(reply.error());
         if (!reply->is_object())
@@ -206,6 +224,41 @@ public:
         }
         return exit_done;
     }
+
+private:
+    Result<int> metrics(Session &session, const Result<Json> &reply) const {
+        if (!reply && reply.error().code == EACCES) // whether it runs is not for us to see
+            return fail(reply.error());
+        const bool answers = reply && reply->is_object();
+        const std::string text = openmetrics(answers ? &*reply : nullptr, bundle_use(session.state));
+        if (output_.empty())
+            session.out.write(text);
+        else if (const Status written = write_output(text); !written)
+            return fail(written.error());
+        if (!reply)
+            return fail(reply.error());
+        return answers ? Result<int>(exit_done) : fail("incidentd's answer is not a JSON object");
+    }
+
+    Status write_output(const std::string &text) const {
+        auto file = NewFile::make(output_);
+        if (!file)
+            return fail(file.error());
+        const std::span bytes(reinterpret_cast<const std::uint8_t *>(text.data()), text.size());
+        if (const Status written = capture::write_all(file->fd(), bytes); !written)
+            return fail(Error(written.error()).in(output_));
+        if (fchmod(file->fd(), 0644) != 0)
+            return fail(Error::system(output_));
+        return file->publish(output_, true);
+    }
+
+    static int usage(const Session &session, const std::string &problem) {
+        session.say("status: " + problem);
+        return exit_usage;
+    }
+
+    bool openmetrics_ = false;
+    std::string output_;
 };
 
 } // namespace

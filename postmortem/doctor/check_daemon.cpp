@@ -20,8 +20,7 @@ Findings check_daemon(const Host &host) {
     }
     const JsonView status(*host.status());
     const std::string version(status["version"].text());
-    const std::string fact =
-        fmt::format("incidentd {}, pid {}, {}", version, status["pid"].count(), std::string(status["state"].text()));
+    const std::string fact = fmt::format("incidentd {}, pid {}", version, status["pid"].count());
     if (version != INCIDENTD_VERSION)
         return {warn(fmt::format("{}; this is incidentctl " INCIDENTD_VERSION, fact),
                      "it was upgraded and still runs the old program", "systemctl restart incidentd")};

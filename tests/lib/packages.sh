@@ -20,7 +20,7 @@ RUN_PACKAGES=(systemd systemd-coredump gdb procps util-linux)
 TEST_PACKAGES=(
     "${RUN_PACKAGES[@]}"
     python3-pytest binutils systemtap-sdt-dev strace perl redis-server stress-ng iproute2
-    postgresql-15 elfutils debuginfod dwz lldb libc6-dbg
+    postgresql-15 elfutils debuginfod dwz lldb libc6-dbg python3-prometheus-client
 )
 
 missing_packages() {
