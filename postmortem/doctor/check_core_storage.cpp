@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <sstream>
 
 namespace incident::postmortem::doctor {
 
@@ -15,6 +16,8 @@ constexpr std::uint64_t gibibyte = 1ull << 30;
 constexpr std::uint64_t size_default = 32 * gibibyte;     // since systemd 250; before 2 GiB
 constexpr std::uint64_t space_default_max = 4 * gibibyte; // coredump-vacuum.c
 const char *const cores = "/var/lib/systemd/coredump";
+const std::vector<std::string> tmpfiles_directories{"/etc/tmpfiles.d", "/run/tmpfiles.d", "/usr/local/lib/tmpfiles.d",
+                                                    "/usr/lib/tmpfiles.d"};
 
 std::string drop_in(std::string_view setting) {
     return fmt::format("mkdir -p /etc/systemd/coredump.conf.d && printf '[Coredump]\\n{}\\n' "
@@ -127,6 +130,42 @@ Findings check_core_space(const Host &host) {
         findings.push_back(ok(fmt::format("{}; at most {} are used", free,
                                           use.bytes == 0 || use.bytes == ~0ull ? "all" : size_text(use.bytes))));
     return findings;
+}
+
+// systemd-tmpfiles removes old cores; the line of the file that comes first by name counts (tmpfiles.d(5)).
+Findings check_core_age(const Host &host) {
+    constexpr double week = 7 * 86400; // a crash before a long weekend
+    if (host.coredump_conf().text("Coredump.Storage", "external") != "external")
+        return {};
+    std::vector<std::string> unreadable;
+    for (const auto &[unused, file] : files_by_name(host.path(""), tmpfiles_directories, unreadable)) {
+        const auto text = host.read(file);
+        if (!text) {
+            unreadable.push_back(file);
+            continue;
+        }
+        std::istringstream lines(*text);
+        for (std::string line; std::getline(lines, line);) {
+            std::istringstream words(line);
+            std::string type, path, mode, user, group, age;
+            words >> type >> path >> mode >> user >> group >> age;
+            if (type.starts_with('#') || (path != cores && path != std::string(cores) + "/"))
+                continue;
+            const std::string_view span = std::string_view(age).substr(age.find_last_of(":~") + 1); // "aA:3d", "~3d"
+            const auto seconds = systemd_span_seconds(span);
+            if (!seconds)
+                return {ok("old ones are not removed by their age")};
+            const std::string fact = fmt::format("removed after {} ({})", span, file);
+            if (*seconds < week)
+                return {warn(
+                    fact, "of a crash found later there is mini.core, and no core",
+                    fmt::format("echo 'd {} 0755 root root 4w' > /etc/tmpfiles.d/50-incidentd-cores.conf", cores))};
+            return {ok(fact)};
+        }
+    }
+    if (!unreadable.empty())
+        return {unknown(unreadable.front() + " cannot be read", host.as_root())};
+    return {ok("old ones are not removed by their age")};
 }
 
 } // namespace incident::postmortem::doctor

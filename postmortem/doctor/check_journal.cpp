@@ -62,7 +62,7 @@ Findings check_journal_rate(const Host &host) {
     const std::string interval = config.text("Journal.RateLimitIntervalSec", "30s");
     const std::string burst = config.text("Journal.RateLimitBurst", "10000");
     const auto count = whole(burst);
-    const bool off = (count && *count == 0) || interval.find_first_of("123456789") == std::string::npos;
+    const bool off = (count && *count == 0) || systemd_span_seconds(interval) == 0;
     if (off)
         return {ok("off")};
     if (!count)

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <map>
+#include <set>
 
 namespace incident::postmortem::doctor {
 
@@ -59,21 +60,28 @@ Findings check_matches(const Host &host) {
 // An upgrade without a restart: what runs is no longer what is on the disk, so its symbols, and those of
 // the debug packages, are another build's.
 Findings check_replaced(const Host &host) {
-    std::map<std::string, std::vector<const Process *>> by_program;
+    std::map<std::string, std::vector<const Process *>> by_file;
     for (const Process &process : host.processes())
         if (process.replaced)
-            by_program[process.facts.exe].push_back(&process);
+            by_file[process.facts.exe].push_back(&process);
+        else if (!process.replaced_library.empty())
+            by_file[process.replaced_library].push_back(&process);
     Findings findings;
-    for (const auto &[exe, processes] : by_program) {
-        const auto &facts = processes.front()->facts;
-        const std::string restart = facts.unit.ends_with(".service") ? "systemctl restart " + shell_word(facts.unit)
-                                                                     : fmt::format("start process {} anew", facts.pid);
-        findings.push_back(warn(fmt::format("{} was removed or replaced while {} of it runs (pid {})", exe,
-                                            counted(processes.size(), "process", "processes"), facts.pid),
-                                "a crash of it is unwound without its file: no names, no lines", restart));
+    for (const auto &[file, processes] : by_file) {
+        std::vector<std::string> who;
+        std::set<std::string> restarts;
+        for (const Process *process : processes) {
+            const auto &facts = process->facts;
+            who.push_back(fmt::format("{}[{}]", facts.comm, facts.pid));
+            restarts.insert(facts.unit.ends_with(".service") ? "systemctl restart " + shell_word(facts.unit)
+                                                             : fmt::format("start process {} anew", facts.pid));
+        }
+        findings.push_back(warn(fmt::format("{} was removed or replaced while {} run it", file, some_of(who)),
+                                "of a crash no names and lines are found in it",
+                                some_of({restarts.begin(), restarts.end()}, "\n")));
     }
     if (findings.empty() && !host.processes().empty())
-        findings.push_back(ok("every watched process runs the program that is installed"));
+        findings.push_back(ok("every watched process runs what is installed"));
     return findings;
 }
 

@@ -12,6 +12,8 @@ Findings check_rule_files(const Host &host) {
     Findings findings;
     for (const std::string &error : host.file_errors())
         findings.push_back(bad(error, "what it says is not in force", "incidentd --check"));
+    for (const std::string &warning : host.file_warnings())
+        findings.push_back(warn(warning, "", "incidentd --check"));
     const auto enabled = std::ranges::count_if(host.rules(), &rules::Rule::enabled);
     if (enabled == 0)
         findings.push_back(bad(fmt::format("{} with no enabled rule", counted(host.rule_files(), "file", "files")),

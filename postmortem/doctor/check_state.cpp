@@ -53,6 +53,12 @@ Findings check_state_space(const Host &host) {
     if (space->in_memory)
         findings.push_back(
             warn(state + " is in memory (tmpfs)", "incidents are gone with the next boot", "mount a disk there"));
+    constexpr std::uint64_t few = 1000; // a bundle has some twenty files
+    if (space->free_inodes && *space->free_inodes < few)
+        findings.push_back(bad(fmt::format("{} inodes are free", *space->free_inodes),
+                               "no incident can be written, whatever space there is",
+                               fmt::format("du -x --inodes --max-depth=3 $(findmnt -no TARGET -T {}) | sort -n | tail",
+                                           shell_word(state))));
     const auto &budget = host.config().budget;
     const std::string fact = fmt::format("{} free, [budget] keeps {} free and may take {}", size_text(space->free),
                                          size_text(budget.keep_free), size_text(budget.bytes));

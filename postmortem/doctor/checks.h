@@ -10,6 +10,9 @@ Findings check_release(const Host &);
 Findings check_btf(const Host &);
 Findings check_lockdown(const Host &);
 Findings check_jit(const Host &);
+// check_oom.cpp
+Findings check_panic_on_oom(const Host &);
+Findings check_oom_score(const Host &);
 // check_probes.cpp
 Findings check_uprobes(const Host &);
 Findings check_kprobes(const Host &);
@@ -22,6 +25,7 @@ Findings check_core_socket(const Host &);
 Findings check_core_storage(const Host &);
 Findings check_core_sizes(const Host &);
 Findings check_core_space(const Host &);
+Findings check_core_age(const Host &);
 // check_core_limits.cpp
 Findings check_rlimit_core(const Host &);
 Findings check_dumpable(const Host &);

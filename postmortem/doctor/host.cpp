@@ -43,10 +43,14 @@ std::optional<Space> space_of(const std::string &path) {
     struct statfs kind {};
     if (::statvfs(path.c_str(), &space) != 0 || ::statfs(path.c_str(), &kind) != 0)
         return std::nullopt;
+    std::optional<std::uint64_t> inodes;
+    if (space.f_files > 0)
+        inodes = space.f_favail;
     return Space{.total = static_cast<std::uint64_t>(space.f_blocks) * space.f_frsize,
                  .free = static_cast<std::uint64_t>(space.f_bavail) * space.f_frsize,
                  .read_only = (space.f_flag & ST_RDONLY) != 0,
-                 .in_memory = kind.f_type == TMPFS_MAGIC || kind.f_type == RAMFS_MAGIC};
+                 .in_memory = kind.f_type == TMPFS_MAGIC || kind.f_type == RAMFS_MAGIC,
+                 .free_inodes = inodes};
 }
 
 // Whoever keeps the time (timesyncd, chrony, ntpd, a guest's agent) tells the kernel.
@@ -148,15 +152,19 @@ void Host::survey(const Questions &questions) {
     read_programs();
 }
 
+void Host::add_diagnostics(const std::vector<rules::Diagnostic> &diagnostics) {
+    for (const rules::Diagnostic &diagnostic : diagnostics)
+        (diagnostic.severity == rules::Severity::Error ? file_errors_ : file_warnings_)
+            .push_back(first_line(diagnostic.text()));
+}
+
 void Host::read_rules() {
     const std::string config = questions_.config.empty() ? path(default_config) : questions_.config;
     if (!questions_.config.empty() || exists(default_config)) {
         if (auto text = capture::read_config_file(config)) {
             auto parsed = rules::parse_config({config, std::move(*text)});
             config_ = parsed.config;
-            for (const auto &diagnostic : parsed.diagnostics)
-                if (diagnostic.severity == rules::Severity::Error)
-                    file_errors_.push_back(first_line(diagnostic.text()));
+            add_diagnostics(parsed.diagnostics);
         } else {
             file_errors_.push_back(text.error().what);
         }
@@ -177,10 +185,9 @@ void Host::read_rules() {
     rules::Lookups lookups;
     lookups.uid_of = capture::uid_of_user;
     lookups.syscall_names = []() -> const std::vector<std::string> & { return capture::syscall_names(); };
+    lookups.allow_dump = config_.safety.allow_dump;
     auto parsed = rules::parse_rules(sources, lookups);
-    for (const auto &diagnostic : parsed.diagnostics)
-        if (diagnostic.severity == rules::Severity::Error)
-            file_errors_.push_back(first_line(diagnostic.text()));
+    add_diagnostics(parsed.diagnostics);
     rules_ = std::move(parsed.rules);
 }
 
@@ -245,22 +252,23 @@ void Host::read_programs() {
         else
             ++programs_left_out_;
     };
-    for (const Process &process : processes_) {
-        if ((programs_named_ && !process.named) || !process.program_seen)
-            continue;
+    for (Process &process : processes_) {
         const std::string directory = fmt::format("{}/{}", os_.proc, process.facts.pid);
-        add(process.facts.exe, {directory + "/exe"}, false);
-        if (!programs_named_)
-            continue;
         const auto text = capture::read_proc_file(AT_FDCWD, (directory + "/maps").c_str(), maps_max);
-        if (!text)
-            continue;
-        const auto maps = capture::Maps::parse(text->bytes);
-        for (const capture::Mapping &mapping : maps.all())
-            if (mapping.execute && mapping.is_file() && mapping.path != process.facts.exe)
+        const auto maps = capture::Maps::parse(text ? text->bytes : "");
+        const bool looked_into = process.program_seen && (process.named || !programs_named_);
+        if (looked_into)
+            add(process.facts.exe, {directory + "/exe"}, false);
+        for (const capture::Mapping &mapping : maps.all()) {
+            if (!mapping.execute || !mapping.is_file() || mapping.path == process.facts.exe)
+                continue;
+            if (mapping.deleted && !mapping.path.starts_with("/memfd:") && process.replaced_library.empty())
+                process.replaced_library = mapping.path;
+            if (looked_into && programs_named_)
                 add(mapping.path, // the very file, also of another root or a removed one
                     {fmt::format("{}/map_files/{:x}-{:x}", directory, mapping.start, mapping.end), path(mapping.path)},
                     true);
+        }
     }
     programs_ = look_at_elf_files(files, path("/usr/lib/debug"));
     std::vector<ModuleState> modules(programs_.size());

@@ -8,6 +8,7 @@
 #include "postmortem/json_view.h"
 #include "postmortem/unwind/install_hint.h"
 #include "rules/config.h"
+#include "rules/diagnostic.h"
 #include "rules/rule.h"
 
 #include <cstdint>
@@ -23,7 +24,8 @@ namespace incident::postmortem::doctor {
 struct Space {
     std::uint64_t total = 0, free = 0; // bytes; free: to those who are not root
     bool read_only = false;
-    bool in_memory = false; // tmpfs: gone with the next boot
+    bool in_memory = false;                   // tmpfs: gone with the next boot
+    std::optional<std::uint64_t> free_inodes; // where the file system has a fixed number of them
 };
 
 // A process the rules are about.
@@ -31,6 +33,7 @@ struct Process {
     rules::ProcessFacts facts;
     bool named = false;             // by a rule that has a `match`, not only by those about every process
     bool replaced = false;          // its program was removed or replaced since it started
+    std::string replaced_library;   // the same of one it has mapped: the first; "" none
     bool program_seen = false;      // facts.exe could be read
     std::uint64_t memory_bytes = 0; // resident and swapped: about what a core of it takes
     std::optional<std::uint64_t> rlimit_core;
@@ -82,8 +85,9 @@ public:
     const Result<Json> &status() const { return status_; }
     const rules::Config &config() const { return config_; }
     const std::vector<rules::Rule> &rules() const { return rules_; }
-    // Errors in rules and configuration, the first line of each; what could not be read.
+    // Of rules and configuration, the first line of each diagnostic; errors also what could not be read.
     const std::vector<std::string> &file_errors() const { return file_errors_; }
+    const std::vector<std::string> &file_warnings() const { return file_warnings_; }
     std::size_t rule_files() const { return rule_file_count_; }
     bool a_rule_wants(const std::string &kind) const; // an enabled one has a condition of it
 
@@ -95,6 +99,7 @@ public:
     std::size_t programs_left_out() const { return programs_left_out_; }
 
 private:
+    void add_diagnostics(const std::vector<rules::Diagnostic> &diagnostics);
     void read_rules();
     void read_processes();
     void read_programs();
@@ -106,7 +111,7 @@ private:
     Result<Json> status_ = fail("incidentd was not asked");
     rules::Config config_;
     std::vector<rules::Rule> rules_;
-    std::vector<std::string> file_errors_;
+    std::vector<std::string> file_errors_, file_warnings_;
     std::size_t rule_file_count_ = 0;
     std::vector<Process> processes_;
     std::size_t unseen_ = 0;

@@ -2,6 +2,7 @@
 
 #include "capture/config_files.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -82,20 +83,66 @@ SystemdConfig read_systemd_config(const std::string &root, const std::string &na
         read_one(root, directory + "/" + name, config);
         break;
     }
-    std::map<std::string, std::string> drop_ins; // name → file
-    for (const std::string directory : directories) {
-        const std::string dir = directory + "/" + name + ".d";
-        std::error_code error;
-        for (fs::directory_iterator entry(root + dir, error), end; !error && entry != end; entry.increment(error))
-            if (entry->path().extension() == ".conf")
-                drop_ins.try_emplace(entry->path().filename().string(), dir + "/" + entry->path().filename().string());
-        if (error && error != std::errc::no_such_file_or_directory)
-            config.unreadable.push_back(dir);
-    }
+    std::vector<std::string> drop_in_directories;
+    for (const std::string directory : directories)
+        drop_in_directories.push_back(directory + "/" + name + ".d");
     // A link to /dev/null, which masks, reads as an empty file.
-    for (const auto &[unused, file] : drop_ins)
+    for (const auto &[unused, file] : files_by_name(root, drop_in_directories, config.unreadable))
         read_one(root, file, config);
     return config;
+}
+
+std::map<std::string, std::string> files_by_name(const std::string &root, const std::vector<std::string> &directories,
+                                                 std::vector<std::string> &unreadable) {
+    std::map<std::string, std::string> files;
+    for (const std::string &directory : directories) {
+        std::error_code error;
+        for (fs::directory_iterator entry(root + directory, error), end; !error && entry != end; entry.increment(error))
+            if (const std::string name = entry->path().filename().string(); name.ends_with(".conf"))
+                files.try_emplace(name, directory + "/" + name);
+        if (error && error != std::errc::no_such_file_or_directory)
+            unreadable.push_back(directory);
+    }
+    return files;
+}
+
+std::optional<double> systemd_span_seconds(std::string_view text) {
+    struct Unit {
+        std::string_view names; // between commas
+        double seconds;
+    };
+    static constexpr std::array units{
+        Unit{",,s,sec,second,seconds,", 1},
+        Unit{",m,min,minute,minutes,", 60},
+        Unit{",h,hr,hour,hours,", 3600},
+        Unit{",d,day,days,", 86400},
+        Unit{",w,week,weeks,", 7 * 86400},
+        Unit{",M,month,months,", 30.44 * 86400},
+        Unit{",y,year,years,", 365.25 * 86400},
+        Unit{",ms,msec,", 1e-3},
+        Unit{",us,usec,", 1e-6},
+    };
+    text = trimmed(text);
+    if (text.empty())
+        return std::nullopt;
+    double sum = 0;
+    while (!text.empty()) {
+        double value = 0;
+        const auto [end, error] =
+            std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
+        if (error != std::errc() || value < 0)
+            return std::nullopt;
+        text = trimmed(text.substr(static_cast<std::size_t>(end - text.data())));
+        const std::string_view word = text.substr(0, text.find_first_of(" \t0123456789"));
+        const auto unit = std::ranges::find_if(units, [&](const Unit &each) {
+            return each.names.find("," + std::string(word) + ",") != std::string_view::npos;
+        });
+        if (unit == units.end())
+            return std::nullopt;
+        sum += value * unit->seconds;
+        text = trimmed(text.substr(word.size()));
+    }
+    return sum;
 }
 
 std::optional<std::uint64_t> systemd_size(std::string_view text) {

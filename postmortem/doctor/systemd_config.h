@@ -27,6 +27,14 @@ struct SystemdConfig {
 // name: "coredump.conf".
 SystemdConfig read_systemd_config(const std::string &root, const std::string &name);
 
+// The files of a configuration split over directories ("/etc/tmpfiles.d", …, the first one's of a name
+// counts), by name and without the root; a link to /dev/null, which masks, is among them.
+std::map<std::string, std::string> files_by_name(const std::string &root, const std::vector<std::string> &directories,
+                                                 std::vector<std::string> &unreadable);
+
+// "3d", "2w 12h", "30s", "90" seconds (systemd.time(7)); nullopt: no span of time.
+std::optional<double> systemd_span_seconds(std::string_view text);
+
 // "2G", "512M", "1.5T", "4096", to the base of 1024; "infinity": ~0.  nullopt: no size, systemd ignores it.
 std::optional<std::uint64_t> systemd_size(std::string_view text);
 

@@ -5,13 +5,13 @@
 
 namespace incident::postmortem::doctor {
 
-std::string some_of(const std::vector<std::string> &names) {
+std::string some_of(const std::vector<std::string> &names, std::string_view between) {
     constexpr std::size_t shown = 5;
     std::string text;
     for (std::size_t i = 0; i < names.size() && i < shown; ++i)
-        text += (i > 0 ? ", " : "") + names[i];
+        text += std::string(i > 0 ? between : "") + names[i];
     if (names.size() > shown)
-        text += fmt::format(" and {} more", names.size() - shown);
+        text += fmt::format("{}and {} more", between == "\n" ? "\n# " : " ", names.size() - shown);
     return text;
 }
 

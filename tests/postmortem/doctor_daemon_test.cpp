@@ -48,6 +48,17 @@ TEST(DoctorDaemon, StrangeAnswer) {
     EXPECT_FALSE(look_at_everything(host).empty());
 }
 
+TEST(DoctorDaemon, OomScore) {
+    Lab lab;
+    EXPECT_THAT(only(lab.look(check_oom_score)), Is(Grade::Ok, "-900"));
+    lab.write("/proc/1/oom_score_adj", "0\n");
+    EXPECT_THAT(only(lab.look(check_oom_score)), Is(Grade::Warn, "is 0", "choom -n -900 -p 1"));
+    lab.write("/proc/1/oom_score_adj", "x\n");
+    EXPECT_THAT(only(lab.look(check_oom_score)), Is(Grade::Unknown, "x"));
+    lab.remove("/proc/1/oom_score_adj");
+    EXPECT_THAT(only(lab.look(check_oom_score)), Is(Grade::Unknown, "oom_score_adj"));
+}
+
 TEST(DoctorDaemon, Enabled) {
     Lab lab;
     EXPECT_THAT(only(lab.look(check_enabled)), Is(Grade::Ok, ""));
@@ -88,6 +99,14 @@ TEST(DoctorRules, Files) {
                                                         Is(Grade::Bad, "bad.toml:3:", "incidentd --check")));
     lab.remove("/etc/incidentd");
     EXPECT_THAT(only(lab.look(check_rule_files)), Is(Grade::Bad, "0 files with no enabled rule"));
+}
+
+TEST(DoctorRules, Warnings) {
+    Lab lab;
+    lab.rule("[[rule]]\nname = \"dumped\"\non = \"syscall\"\nerrno = \"EMFILE\"\ndump = \"SIGABRT\"\n");
+    EXPECT_THAT(only(lab.look(check_rule_files)), Is(Grade::Warn, "test.toml:5:", "incidentd --check"));
+    lab.write("/etc/incidentd/incidentd.toml", "[safety]\nallow_dump = true\n");
+    EXPECT_THAT(only(lab.look(check_rule_files)), Is(Grade::Ok, "1 rule, 1 enabled"));
 }
 
 TEST(DoctorRules, FilesThatWereAskedFor) {
@@ -179,6 +198,10 @@ TEST(DoctorState, Space) {
     EXPECT_THAT(only(lab.look(check_state_space)), Is(Grade::Bad, "1000.0 MiB free", "du -xh"));
     lab.write("/etc/incidentd/incidentd.toml", "[budget]\nkeep_free = \"100MiB\"\n");
     EXPECT_THAT(only(lab.look(check_state_space)), Is(Grade::Ok, "keeps 100.0 MiB free"));
+    lab.space.free_inodes = 999;
+    EXPECT_THAT(lab.look(check_state_space),
+                ElementsAre(Is(Grade::Bad, "999 inodes are free", "du -x --inodes"), Is(Grade::Ok, "")));
+    lab.space.free_inodes = 1000;
     lab.space.in_memory = true;
     EXPECT_THAT(lab.look(check_state_space), ElementsAre(Is(Grade::Warn, "tmpfs"), Is(Grade::Ok, "")));
     lab.space.read_only = true;

@@ -38,6 +38,8 @@ TEST(DoctorJournal, RateLimit) {
     EXPECT_THAT(only(lab.look(check_journal_rate)), Is(Grade::Warn, "20 messages", "RateLimitBurst=10000"));
     set("RateLimitBurst=20\nRateLimitIntervalSec=0\n");
     EXPECT_THAT(only(lab.look(check_journal_rate)), Is(Grade::Ok, "off"));
+    set("RateLimitBurst=20\nRateLimitIntervalSec=0s\n");
+    EXPECT_THAT(only(lab.look(check_journal_rate)), Is(Grade::Ok, "off"));
     set("RateLimitBurst=0\n");
     EXPECT_THAT(only(lab.look(check_journal_rate)), Is(Grade::Ok, "off"));
     set("RateLimitBurst=many\n");
@@ -90,6 +92,22 @@ TEST(DoctorSystemdConfig, Sizes) {
                                                                            {"5X", std::nullopt},
                                                                            {"5GB", std::nullopt}})
         EXPECT_EQ(systemd_size(text), bytes) << text;
+}
+
+TEST(DoctorSystemdConfig, Spans) {
+    for (const auto &[text, seconds] :
+         std::vector<std::pair<std::string, std::optional<double>>>{{"0", 0},
+                                                                    {"90", 90},
+                                                                    {"3d", 259200},
+                                                                    {"2 weeks", 1209600},
+                                                                    {"1h30min", 5400},
+                                                                    {"1h 30s", 3630},
+                                                                    {"250ms", 0.25},
+                                                                    {"", std::nullopt},
+                                                                    {"-", std::nullopt},
+                                                                    {"d", std::nullopt},
+                                                                    {"3 fortnights", std::nullopt}})
+        EXPECT_EQ(systemd_span_seconds(text), seconds) << text;
 }
 
 } // namespace incident::postmortem::test

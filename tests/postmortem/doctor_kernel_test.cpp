@@ -76,6 +76,15 @@ TEST(DoctorKernel, ProbesMatterToTheRulesThatNeedThem) {
     EXPECT_THAT(only(lab.look(check_kprobes)), Is(Grade::Warn, "switched off", "echo 1"));
 }
 
+TEST(DoctorKernel, PanicOnOom) {
+    Lab lab;
+    EXPECT_THAT(only(lab.look(check_panic_on_oom)), Is(Grade::Ok, ""));
+    lab.write("/proc/sys/vm/panic_on_oom", "2\n");
+    EXPECT_THAT(only(lab.look(check_panic_on_oom)), Is(Grade::Warn, "is 2", "sysctl -w vm.panic_on_oom=0"));
+    lab.remove("/proc/sys/vm/panic_on_oom");
+    EXPECT_THAT(only(lab.look(check_panic_on_oom)), Is(Grade::Unknown, "panic_on_oom"));
+}
+
 TEST(DoctorClock, Synchronized) {
     Lab lab;
     EXPECT_THAT(only(lab.look(check_clock)), Is(Grade::Ok, ""));

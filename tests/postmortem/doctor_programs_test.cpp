@@ -56,10 +56,28 @@ TEST(DoctorPrograms, Replaced) {
     Lab lab;
     EXPECT_THAT(only(lab.look(check_replaced)), Is(Grade::Ok, ""));
     lab.add({.exe = "/opt/app (deleted)"});
-    EXPECT_THAT(only(lab.look(check_replaced)),
-                Is(Grade::Warn, "/opt/app was removed or replaced", "systemctl restart app.service"));
+    lab.add({.pid = 101, .exe = "/opt/app (deleted)", .unit = "a\\x2db.service"});
+    const Finding found = only(lab.look(check_replaced));
+    EXPECT_THAT(found, Is(Grade::Warn, "/opt/app was removed or replaced while app[100], app[101] run it"));
+    EXPECT_EQ(found.fix, "systemctl restart 'a\\x2db.service'\nsystemctl restart app.service");
+    lab.remove("/proc/101");
     lab.add({.exe = "/memfd:app (deleted)"}); // never had a place
     EXPECT_THAT(only(lab.look(check_replaced)), Is(Grade::Ok, ""));
+}
+
+TEST(DoctorPrograms, ReplacedLibrary) {
+    Lab lab;
+    const auto maps = [](const std::string &flags, const std::string &path) {
+        return "7f0000000000-7f0000001000 " + flags + " 00000000 08:01 12                         " + path + "\n";
+    };
+    lab.add({.maps = maps("r-xp", "/usr/lib/libssl.so.3 (deleted)")});
+    EXPECT_THAT(only(lab.look(check_replaced)),
+                Is(Grade::Warn, "/usr/lib/libssl.so.3 was removed or replaced while app[100]", "restart app.service"));
+    for (const std::string &other : {maps("r-xp", "/usr/lib/libssl.so.3"), maps("rw-p", "/tmp/data (deleted)"),
+                                     maps("r-xp", "/memfd:jit (deleted)")}) {
+        lab.add({.maps = other});
+        EXPECT_THAT(only(lab.look(check_replaced)), Is(Grade::Ok, "")) << other;
+    }
 }
 
 TEST(DoctorPrograms, DebugInfoOfItsOwn) {
