@@ -74,6 +74,7 @@ public:
         itself();
         rules();
         incidents();
+        hook();
         recorder();
         probes();
         Whole losses(out_, "counter", "incidentd_losses", "", "What could not be recorded or captured, by place.");
@@ -142,6 +143,15 @@ private:
         }
         Whole(out_, "gauge", "incidentd_analyses_pending", "", "Incidents waiting to be explained.")
             .add({}, analyses["pending"].count());
+    }
+
+    void hook() {
+        const JsonView hook = top_["hook"];
+        if (!hook.is_object())
+            return; // off
+        Whole all(out_, "counter", "incidentd_hooks", "", "Incidents handed to [hook] unit, by outcome.");
+        for (const char *outcome : {"started", "failed", "suppressed"})
+            all.add({{"outcome", outcome}}, hook[outcome].count());
     }
 
     void recorder() {

@@ -13,7 +13,7 @@ Findings check_clock(const Host &host) {
     if (!*synchronized)
         return {warn("nobody keeps it: the kernel calls it unsynchronized",
                      "an incident's times do not fit other hosts' logs",
-                     "apt install systemd-timesyncd && timedatectl set-ntp true")};
+                     host.install("systemd-timesyncd", "chrony") + " && timedatectl set-ntp true")};
     return {ok("kept in time")};
 }
 

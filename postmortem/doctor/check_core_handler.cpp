@@ -20,7 +20,7 @@ std::string no_handler(const std::string &pattern) {
 // The handler's package brings the pattern; something set another one since.
 std::string set_pattern(const Host &host) {
     if (!host.exists(handler_sysctls))
-        return "apt install systemd-coredump";
+        return host.install("systemd-coredump", "systemd");
     return fmt::format("sysctl -p {}   # and see who sets another: grep -r core_pattern /etc/sysctl.conf /etc/sysctl.d",
                        handler_sysctls);
 }
@@ -37,7 +37,7 @@ Findings check_core_pattern(const Host &host) {
     const std::string program = pattern->starts_with('|') ? pattern->substr(1, pattern->find(' ') - 1) : "";
     if (!program.empty() && !host.exists(program))
         return {bad(fmt::format("kernel.core_pattern hands cores to {}, which is not there", program),
-                    "the kernel throws each core away", "apt install systemd-coredump")};
+                    "the kernel throws each core away", host.install("systemd-coredump", "systemd"))};
     return {ok("cores go to systemd-coredump")};
 }
 

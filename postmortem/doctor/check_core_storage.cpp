@@ -21,7 +21,7 @@ const std::vector<std::string> tmpfiles_directories{"/etc/tmpfiles.d", "/run/tmp
 
 std::string drop_in(std::string_view setting) {
     return fmt::format("mkdir -p /etc/systemd/coredump.conf.d && printf '[Coredump]\\n{}\\n' "
-                       "> /etc/systemd/coredump.conf.d/50-incidentd.conf",
+                       "> /etc/systemd/coredump.conf.d/60-local.conf",
                        setting);
 }
 
@@ -157,9 +157,8 @@ Findings check_core_age(const Host &host) {
                 return {ok("old ones are not removed by their age")};
             const std::string fact = fmt::format("removed after {} ({})", span, file);
             if (*seconds < week)
-                return {warn(
-                    fact, "of a crash found later there is mini.core, and no core",
-                    fmt::format("echo 'd {} 0755 root root 4w' > /etc/tmpfiles.d/50-incidentd-cores.conf", cores))};
+                return {warn(fact, "of a crash found later there is mini.core, and no core",
+                             fmt::format("echo 'd {} 0755 root root 4w' > /etc/tmpfiles.d/50-cores.conf", cores))};
             return {ok(fact)};
         }
     }

@@ -4,10 +4,22 @@
 #include "postmortem/doctor/words.h"
 #include "postmortem/times.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <fmt/format.h>
 
 namespace incident::postmortem::doctor {
+
+namespace {
+
+// "2026-11-21T15:04:05Z" as journalctl takes it.
+std::string since(std::string_view iso) {
+    std::string text(iso.substr(0, 19));
+    std::ranges::replace(text, 'T', ' ');
+    return text;
+}
+
+} // namespace
 
 Findings check_daemon(const Host &host) {
     if (!host.status()) {
@@ -24,6 +36,11 @@ Findings check_daemon(const Host &host) {
     if (version != INCIDENTD_VERSION)
         return {warn(fmt::format("{}; this is incidentctl " INCIDENTD_VERSION, fact),
                      "it was upgraded and still runs the old program", "systemctl restart incidentd")};
+    if (const JsonView gap = status["gap"]; gap.is_object())
+        return {
+            warn(fmt::format("{}; nothing was recorded from {} to {}", fact, gap["from"].shown(), gap["until"].shown()),
+                 fmt::format("the one before it (pid {}) was killed, or the machine went down", gap["pid"].shown()),
+                 fmt::format("journalctl --since '{} UTC'   # what happened then", since(gap["from"].text())))};
     return {ok(fact)};
 }
 

@@ -13,7 +13,7 @@ namespace {
 
 std::string drop_in(std::string_view setting) {
     return fmt::format("mkdir -p /etc/systemd/journald.conf.d && printf '[Journal]\\n{}\\n' "
-                       "> /etc/systemd/journald.conf.d/50-incidentd.conf && "
+                       "> /etc/systemd/journald.conf.d/60-local.conf && "
                        "systemctl restart systemd-journald",
                        setting);
 }

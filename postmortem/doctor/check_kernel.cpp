@@ -17,7 +17,7 @@ Findings check_release(const Host &host) {
         return {unknown("the kernel calls itself " + *release)};
     if (major < 6 || (major == 6 && minor < 1))
         return {bad("kernel " + *release, "incidentd needs 6.1 or newer and does not start",
-                    "apt install linux-image-amd64 && systemctl reboot")};
+                    host.install("linux-image-amd64", "kernel") + " && systemctl reboot")};
     const auto machine = host.read("/proc/sys/kernel/arch"); // since 6.1
     if (machine && *machine != "x86_64")
         return {bad(fmt::format("kernel {} for {}", *release, *machine), "incidentd is for x86-64", "")};
@@ -33,11 +33,11 @@ Findings check_btf(const Host &host) {
     if (!bytes && bytes.error().code == ENOENT)
         return {bad("the kernel has no type information: no " + file,
                     "incidentd's programs fit themselves to the kernel by it; without it does not start",
-                    "apt install linux-image-amd64 && systemctl reboot")};
+                    host.install("linux-image-amd64", "kernel") + " && systemctl reboot")};
     if (!bytes)
         return {unknown(bytes.error().what, host.as_root())};
     if (!bytes->starts_with("\x9f\xeb")) // BTF_MAGIC, include/uapi/linux/btf.h
-        return {bad(file + " is not BTF", "incidentd does not start", "apt install linux-image-amd64")};
+        return {bad(file + " is not BTF", "incidentd does not start", host.install("linux-image-amd64", "kernel"))};
     return {ok(file)};
 }
 

@@ -17,13 +17,15 @@ Finding lacks(const Host &host, const char *kind, std::string fact, std::string 
 }
 
 // The kernel offers probes as event sources (perf_event_open(2), "kprobe and uprobe").
-constexpr const char *other_kernel = "apt install linux-image-amd64 && systemctl reboot";
+std::string other_kernel(const Host &host) {
+    return host.install("linux-image-amd64", "kernel") + " && systemctl reboot";
+}
 
 } // namespace
 
 Findings check_uprobes(const Host &host) {
     if (!host.exists("/sys/bus/event_source/devices/uprobe/type"))
-        return {lacks(host, "latency", "the kernel has no uprobes (CONFIG_UPROBE_EVENTS)", other_kernel)};
+        return {lacks(host, "latency", "the kernel has no uprobes (CONFIG_UPROBE_EVENTS)", other_kernel(host))};
     return {ok("to be had")};
 }
 
@@ -37,7 +39,7 @@ Findings check_kprobes(const Host &host) {
     const std::string fact = compiled ? "kprobes are switched off" : "the kernel has no kprobes (CONFIG_KPROBE_EVENTS)";
     const std::string why = "long syncs of ZFS pools are seen by fentry, or in the kstat files when they are over";
     if (host.a_rule_wants("txg_sync") && host.exists("/proc/spl/kstat/zfs"))
-        return {warn(fact, why, compiled ? "echo 1 > /sys/kernel/debug/kprobes/enabled" : other_kernel)};
+        return {warn(fact, why, compiled ? "echo 1 > /sys/kernel/debug/kprobes/enabled" : other_kernel(host))};
     return {note(fact, why)};
 }
 

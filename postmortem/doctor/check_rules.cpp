@@ -14,8 +14,10 @@ Findings check_rule_files(const Host &host) {
         findings.push_back(bad(error, "what it says is not in force", "incidentd --check"));
     for (const std::string &warning : host.file_warnings())
         findings.push_back(warn(warning, "", "incidentd --check"));
+    for (const std::string &file : host.unseen_files())
+        findings.push_back(unknown(file, host.as_root()));
     const auto enabled = std::ranges::count_if(host.rules(), &rules::Rule::enabled);
-    if (enabled == 0)
+    if (enabled == 0 && host.unseen_files().empty())
         findings.push_back(bad(fmt::format("{} with no enabled rule", counted(host.rule_files(), "file", "files")),
                                "nothing makes an incident",
                                "cp -n /usr/share/incidentd/rules.d/crash.toml /etc/incidentd/rules.d/ && "

@@ -109,10 +109,11 @@ Findings check_unwind_tables(const Host &host) {
             lacking.push_back(&facts);
     }
     if (!lacking.empty())
-        return {warn(fmt::format("{} of {} have no .eh_frame: {}", lacking.size(), counted(looked, "file", "files"),
-                                 some_of(names(lacking))),
-                     "stacks through them are followed by frame pointers where there are any, else they end there",
-                     "build them with -fasynchronous-unwind-tables, the compilers' default")};
+        return {
+            warn(fmt::format("{} of {} have no .eh_frame: {}", lacking.size(), counted(looked, "file", "files"),
+                             some_of(names(lacking))),
+                 "stacks through them are followed by frame pointers where there are any, else they end there",
+                 "build C, C++ and Rust with unwind tables, their compilers' default (-fasynchronous-unwind-tables)")};
     if (looked == 0)
         return {};
     return {ok(looked == 1 ? "the one file has .eh_frame" : fmt::format("all {} files have .eh_frame", looked))};

@@ -9,6 +9,7 @@ const std::vector<Check> &all_checks() {
         {"incidentd", "units", check_failed_units},
         {"incidentd", "OOM score", check_oom_score},
         {"incidentd", "incidents", check_failed_incidents},
+        {"incidentd", "hook", check_hook},
         {"incidentd", "state", check_state_directory},
         {"incidentd", "space", check_state_space},
         {"rules", "files", check_rule_files},

@@ -52,6 +52,8 @@ Findings check_daemon(const Host &);
 Findings check_enabled(const Host &);
 Findings check_failed_units(const Host &);
 Findings check_failed_incidents(const Host &);
+// check_hook.cpp
+Findings check_hook(const Host &);
 // check_rules.cpp
 Findings check_rule_files(const Host &);
 Findings check_rule_states(const Host &);

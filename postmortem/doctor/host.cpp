@@ -18,6 +18,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <fcntl.h>
+#include <grp.h>
 #include <linux/magic.h>
 #include <set>
 #include <sys/stat.h>
@@ -59,6 +60,15 @@ std::optional<bool> kernel_clock_synchronized() {
     if (::adjtimex(&state) < 0)
         return std::nullopt;
     return (state.status & STA_UNSYNC) == 0;
+}
+
+std::optional<std::uint32_t> system_group(const std::string &name) {
+    group entry{}, *found = nullptr;
+    std::vector<char> room(16 << 10);
+    int error = 0;
+    while ((error = ::getgrnam_r(name.c_str(), &entry, room.data(), room.size(), &found)) == ERANGE)
+        room.resize(room.size() * 2); // many members
+    return found ? std::optional(found->gr_gid) : std::nullopt;
 }
 
 std::string_view first_word(std::string_view text) {
@@ -109,8 +119,8 @@ std::string shell_word(const std::string &text) {
 Host::Host(std::string root)
     : space(space_of), clock_synchronized(kernel_clock_synchronized),
       failed_units([this] { return failed_units_of_systemd(booted_with_systemd()); }),
-      ask([](const std::string &state) { return ask_daemon(state, "status"); }), run(run_program),
-      root_user(::geteuid() == 0), root_(std::move(root)) {
+      ask([](const std::string &state) { return ask_daemon(state, "status"); }), gid_of_group(system_group),
+      run(run_program), root_user(::geteuid() == 0), root_(std::move(root)) {
     if (const char *urls = std::getenv("DEBUGINFOD_URLS"))
         debuginfod_urls = urls;
     os_.proc = root_ + os_.proc;
@@ -133,6 +143,11 @@ Result<std::string> Host::read(const std::string &absolute) const {
     return std::move(text->bytes);
 }
 
+std::string Host::install(const std::string &debian, const std::string &fedora) const {
+    const bool rpm = !exists("/usr/bin/apt") && exists("/usr/bin/dnf");
+    return rpm ? "dnf install " + fedora : "apt install " + debian;
+}
+
 bool Host::a_rule_wants(const std::string &kind) const {
     return std::ranges::any_of(rules_, [&](const rules::Rule &rule) {
         return rule.enabled &&
@@ -152,6 +167,10 @@ void Host::survey(const Questions &questions) {
     read_programs();
 }
 
+void Host::add_unread(const Error &error) {
+    (error.code == EACCES ? unseen_files_ : file_errors_).push_back(error.what);
+}
+
 void Host::add_diagnostics(const std::vector<rules::Diagnostic> &diagnostics) {
     for (const rules::Diagnostic &diagnostic : diagnostics)
         (diagnostic.severity == rules::Severity::Error ? file_errors_ : file_warnings_)
@@ -166,7 +185,7 @@ void Host::read_rules() {
             config_ = parsed.config;
             add_diagnostics(parsed.diagnostics);
         } else {
-            file_errors_.push_back(text.error().what);
+            add_unread(text.error());
         }
     }
     std::vector<std::string> directories = questions_.rules;
@@ -175,7 +194,7 @@ void Host::read_rules() {
             directories.push_back(path(directory));
     auto read = capture::read_config_files(directories, !questions_.rules.empty());
     if (!read) {
-        file_errors_.push_back(read.error().what);
+        add_unread(read.error());
         return;
     }
     rule_file_count_ = read->files.size();

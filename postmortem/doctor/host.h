@@ -62,7 +62,8 @@ public:
     std::function<std::optional<bool>()> clock_synchronized;
     std::function<Result<std::vector<std::string>>()> failed_units; // names
     std::function<Result<Json>(const std::string &state)> ask;      // the daemon's status
-    RunProgram run;                                                 // gdb, dpkg-query
+    std::function<std::optional<std::uint32_t>(const std::string &group)> gid_of_group;
+    RunProgram run; // gdb, dpkg-query
     std::string debuginfod_urls;
     bool root_user = true;
 
@@ -76,6 +77,8 @@ public:
     // Its text without the newline at its end.
     Result<std::string> read(const std::string &absolute) const;
     const capture::OsRoots &os() const { return os_; }
+    // The command that installs a package, by the names Debian and Fedora give it.
+    std::string install(const std::string &debian, const std::string &fedora) const;
     // systemd is what started this host.
     bool booted_with_systemd() const { return exists("/run/systemd/system"); }
     const SystemdConfig &coredump_conf() const { return coredump_conf_; }
@@ -88,6 +91,7 @@ public:
     // Of rules and configuration, the first line of each diagnostic; errors also what could not be read.
     const std::vector<std::string> &file_errors() const { return file_errors_; }
     const std::vector<std::string> &file_warnings() const { return file_warnings_; }
+    const std::vector<std::string> &unseen_files() const { return unseen_files_; } // we may not read
     std::size_t rule_files() const { return rule_file_count_; }
     bool a_rule_wants(const std::string &kind) const; // an enabled one has a condition of it
 
@@ -99,6 +103,7 @@ public:
     std::size_t programs_left_out() const { return programs_left_out_; }
 
 private:
+    void add_unread(const Error &error);
     void add_diagnostics(const std::vector<rules::Diagnostic> &diagnostics);
     void read_rules();
     void read_processes();
@@ -111,7 +116,7 @@ private:
     Result<Json> status_ = fail("incidentd was not asked");
     rules::Config config_;
     std::vector<rules::Rule> rules_;
-    std::vector<std::string> file_errors_, file_warnings_;
+    std::vector<std::string> file_errors_, file_warnings_, unseen_files_;
     std::size_t rule_file_count_ = 0;
     std::vector<Process> processes_;
     std::size_t unseen_ = 0;

@@ -252,8 +252,22 @@ def test_a_state_directory_others_may_enter(daemon):
     one.state.chmod(0o755)
     line = doctor.line("incidentd", "state")
     assert line["state"] == "bad" and "0755" in line["fact"]
-    subprocess.run(line["fix"], shell=True, check=True)
+    _, command = line["fix"].split("; or: ")
+    subprocess.run(command, shell=True, check=True)
     assert doctor.state("incidentd", "state") == "ok"
+
+
+def test_a_gap_is_told(daemon):
+    one = daemon()
+    doctor = Doctor(one)
+    assert doctor.state("incidentd", "running") == "ok"
+    one.kill()
+    one.start()
+    line = doctor.line("incidentd", "running")
+    assert line["state"] == "warn" and "nothing was recorded from" in line["fact"]
+    one.stop()
+    one.start()
+    assert doctor.state("incidentd", "running") == "ok"
 
 
 def test_no_room(daemon):

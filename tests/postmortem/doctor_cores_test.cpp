@@ -117,10 +117,9 @@ TEST(DoctorCores, Age) {
     EXPECT_THAT(only(lab.look(check_core_age)), Is(Grade::Ok, "removed after 2w (/usr/lib/tmpfiles.d/systemd.conf)"));
     const auto vendor = [&](const std::string &line) { lab.write("/usr/lib/tmpfiles.d/systemd.conf", line + "\n"); };
     vendor("# d /var/lib/systemd/coredump 0755 root root 9w\nd /var/lib/systemd/coredump 0755 root root 3d");
-    EXPECT_THAT(only(lab.look(check_core_age)),
-                Is(Grade::Warn, "after 3d", "> /etc/tmpfiles.d/50-incidentd-cores.conf"));
+    EXPECT_THAT(only(lab.look(check_core_age)), Is(Grade::Warn, "after 3d", "> /etc/tmpfiles.d/50-cores.conf"));
     // What that command makes comes first by name.
-    lab.write("/etc/tmpfiles.d/50-incidentd-cores.conf", "d /var/lib/systemd/coredump 0755 root root 4w\n");
+    lab.write("/etc/tmpfiles.d/50-cores.conf", "d /var/lib/systemd/coredump 0755 root root 4w\n");
     EXPECT_THAT(only(lab.look(check_core_age)), Is(Grade::Ok, "after 4w (/etc/"));
     lab.remove("/etc/tmpfiles.d");
     for (const char *age : {"~6d", "aAmM:1h", "90"}) {

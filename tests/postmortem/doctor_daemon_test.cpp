@@ -48,6 +48,35 @@ TEST(DoctorDaemon, StrangeAnswer) {
     EXPECT_FALSE(look_at_everything(host).empty());
 }
 
+TEST(DoctorDaemon, Gap) {
+    Lab lab;
+    lab.status["gap"] = Json::parse(R"({"pid": 9, "from": "2026-11-21T03:12:00Z", "until": "2026-11-21T03:20:00Z"})");
+    EXPECT_THAT(only(lab.look(check_daemon)), Is(Grade::Warn, "from 2026-11-21T03:12:00Z to 2026-11-21T03:20:00Z",
+                                                 "journalctl --since '2026-11-21 03:12:00 UTC'"));
+    lab.status["gap"] = nullptr;
+    EXPECT_THAT(only(lab.look(check_daemon)), Is(Grade::Ok, ""));
+}
+
+TEST(DoctorDaemon, Hook) {
+    Lab lab;
+    EXPECT_THAT(lab.look(check_hook), IsEmpty());
+    lab.write("/etc/incidentd/incidentd.toml", "[hook]\nunit = \"incident-hook@.service\"\n");
+    EXPECT_THAT(lab.look(check_hook),
+                ElementsAre(Is(Grade::Bad, "no such unit"), Is(Grade::Bad, "on-incident is not there"),
+                            Is(Grade::Warn, "has not loaded [hook]")));
+    lab.status["hook"] =
+        Json::parse(R"({"unit": "incident-hook@.service", "started": 3, "failed": 0, "suppressed": 0})");
+    lab.write("/usr/lib/systemd/system/incident-hook@.service", "");
+    lab.write("/etc/incidentd/on-incident", "#!/bin/sh\n");
+    EXPECT_THAT(only(lab.look(check_hook)), Is(Grade::Bad, "is not executable", "chmod +x /etc/incidentd/on-incident"));
+    std::filesystem::permissions(lab.root().string() + "/etc/incidentd/on-incident", std::filesystem::perms::owner_all);
+    EXPECT_THAT(only(lab.look(check_hook)), Is(Grade::Ok, "incident-hook@.service"));
+    lab.status["hook"]["failed"] = 2;
+    lab.status["hook"]["suppressed"] = 5;
+    EXPECT_THAT(lab.look(check_hook), ElementsAre(Is(Grade::Warn, "could not be started 2 times"),
+                                                  Is(Grade::Warn, "5 incidents were beyond")));
+}
+
 TEST(DoctorDaemon, OomScore) {
     Lab lab;
     EXPECT_THAT(only(lab.look(check_oom_score)), Is(Grade::Ok, "-900"));
@@ -177,16 +206,34 @@ TEST(DoctorState, Directory) {
     EXPECT_THAT(only(lab.look(check_state_directory)), Is(Grade::Ok, state));
     ASSERT_EQ(chmod(incidents.c_str(), 0755), 0);
     EXPECT_THAT(only(lab.look(check_state_directory)), Is(Grade::Bad, "mode 0755", "chmod 0700 " + incidents));
-    ASSERT_EQ(chmod(incidents.c_str(), 0750), 0);
-    EXPECT_THAT(only(lab.look(check_state_directory)), Is(Grade::Bad, "mode 0750"));
-    ASSERT_EQ(chown(incidents.c_str(), 0, 12345), 0); // the group that may read
-    EXPECT_THAT(only(lab.look(check_state_directory)), Is(Grade::Ok, state));
+    ASSERT_EQ(chmod(incidents.c_str(), 0700), 0);
     ASSERT_EQ(chown(state.c_str(), 1000, 0), 0);
     EXPECT_THAT(only(lab.look(check_state_directory)), Is(Grade::Bad, "belongs to uid 1000", "chown root"));
     lab.remove("/state");
     EXPECT_THAT(only(lab.look(check_state_directory)), Is(Grade::Bad, "is not there"));
     lab.write("/state", "");
     EXPECT_THAT(lab.look(check_state_directory), testing::Contains(Is(Grade::Bad, "is no directory")));
+}
+
+TEST(DoctorState, DirectoryForAGroup) {
+    if (geteuid() != 0)
+        GTEST_SKIP() << "the state directory is root's";
+    Lab lab;
+    const std::string state = lab.questions.state, incidents = state + "/incidents";
+    lab.write("/etc/incidentd/incidentd.toml", "[access]\ngroup = \"incident\"\n");
+    EXPECT_THAT(lab.look(check_state_directory),
+                ElementsAre(Is(Grade::Bad, state + " has mode 0700", "systemctl restart incidentd"),
+                            Is(Grade::Bad, incidents + " has mode 0700", "chgrp 12345 " + incidents)));
+    ASSERT_EQ(chmod(state.c_str(), 0711), 0);
+    ASSERT_EQ(chown(incidents.c_str(), 0, 12345), 0);
+    ASSERT_EQ(chmod(incidents.c_str(), 02750), 0);
+    EXPECT_THAT(only(lab.look(check_state_directory)), Is(Grade::Ok, "for group incident"));
+    lab.gid_of_group = 54321; // another one may read
+    EXPECT_THAT(only(lab.look(check_state_directory)), Is(Grade::Bad, "mode 2750 and group 12345"));
+    lab.gid_of_group = std::nullopt;
+    EXPECT_THAT(only(lab.look(check_state_directory)), Is(Grade::Bad, "no such group", "groupadd --system incident"));
+    lab.remove("/etc/incidentd/incidentd.toml"); // it was taken back, and incidentd not told
+    EXPECT_THAT(lab.look(check_state_directory), ElementsAre(Is(Grade::Bad, "mode 0711"), Is(Grade::Bad, "mode 2750")));
 }
 
 TEST(DoctorState, Space) {

@@ -110,6 +110,7 @@ void Lab::add(const MadeUpProcess &process) const {
 void Lab::set_up(doctor::Host &host) const {
     host.space = [this](const std::string &) { return std::optional(space); };
     host.clock_synchronized = [this] { return synchronized; };
+    host.gid_of_group = [this](const std::string &) { return gid_of_group; };
     host.failed_units = [this] { return failed_units; };
     host.ask = [this](const std::string &state) -> Result<Json> {
         if (status.is_null())

@@ -40,6 +40,7 @@ public:
     Json status; // the daemon's answer; null: it does not run
     doctor::Space space{.total = 100ull << 30, .free = 50ull << 30};
     std::optional<bool> synchronized = true;
+    std::optional<std::uint32_t> gid_of_group = 12345;
     Result<std::vector<std::string>> failed_units = std::vector<std::string>{};
     std::string debuginfod_urls;
     std::string gdb = "GNU gdb (Debian 13.1-3) 13.1\npython works\n";

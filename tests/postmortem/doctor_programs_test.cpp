@@ -199,6 +199,9 @@ TEST(DoctorTools, Gdb) {
     EXPECT_THAT(only(lab.look(check_gdb)), Is(Grade::Ok, "13.1"));
     lab.gdb = "GNU gdb (Debian 13.1-3) 13.1\n";
     EXPECT_THAT(only(lab.look(check_gdb)), Is(Grade::Warn, "without Python", "apt install gdb"));
+    lab.write("/usr/bin/dnf", "");
+    EXPECT_THAT(only(lab.look(check_gdb)), Is(Grade::Warn, "without Python", "dnf install gdb"));
+    lab.write("/usr/bin/apt", "");
     lab.gdb = "";
     EXPECT_THAT(only(lab.look(check_gdb)), Is(Grade::Warn, "not installed", "apt install gdb"));
 }

@@ -30,6 +30,7 @@ TEST(OpenMetrics, WhatStatusKnows) {
         "losses": [{"where": "slots", "reason": "none free", "count": 3}],
         "incidents": {"committed": 4, "pending": 1, "failed": 0, "suppressed": 2, "recovered": 0},
         "analyses": {"done": 3, "pending": 1, "failed": 0, "passed_over": 0},
+        "hook": {"unit": "incident-hook@.service", "started": 3, "failed": 1, "suppressed": 0},
         "self": {"rss_bytes": 12582912, "cpu_ns": 340000000}})");
     const std::string text = openmetrics(&status, BundleUse{.bundles = 4, .bytes = 8192, .free_bytes = 1 << 30});
     for (const char *line : {"incidentd_up 1",
@@ -49,6 +50,7 @@ TEST(OpenMetrics, WhatStatusKnows) {
                              "incidentd_incidents_total{outcome=\"committed\"} 4",
                              "incidentd_incidents_total{outcome=\"counted\"} 0",
                              "incidentd_incidents_pending 1",
+                             "incidentd_hooks_total{outcome=\"failed\"} 1",
                              "incidentd_analyses_total{outcome=\"done\"} 3",
                              "incidentd_recorder_slots{of=\"threads\"} 4096",
                              "incidentd_recorder_slots_used{of=\"processes\"} 3",
