@@ -277,7 +277,8 @@ void Host::read_programs() {
         const auto maps = capture::Maps::parse(text ? text->bytes : "");
         const bool looked_into = process.program_seen && (process.named || !programs_named_);
         if (looked_into)
-            add(process.facts.exe, {directory + "/exe"}, false);
+            add(process.facts.exe, // by its path where it has ended since
+                {directory + "/exe", process.replaced ? directory + "/exe" : path(process.facts.exe)}, false);
         for (const capture::Mapping &mapping : maps.all()) {
             if (!mapping.execute || !mapping.is_file() || mapping.path == process.facts.exe)
                 continue;
