@@ -30,6 +30,7 @@ echo '# new in this version' >> next$CONFIG
 dpkg-deb -Znone -b next "incidentd_${version}+1_amd64.deb" > /dev/null
 cat > /etc/apt/apt.conf.d/99case << 'APT'
 APT::Cmd::Disable-Script-Warning "1";
+DPkg::Use-Pty "0";
 DPkg::Options { "--force-confold"; };
 APT
 
@@ -97,7 +98,7 @@ does "coredumpctl" "coredumpctl --no-pager info $pid"
 has "has the core" 'Storage: .*core.python3' "$(cat /tmp/said)"
 has "and the incident" "$id" "$(cat /tmp/said)"
 does "incidentctl info" "incidentctl info"
-has "tells what happened" 'python3\[[0-9]+\] was killed by SIGSEGV' "$(cat /tmp/said)"
+has "tells what happened" 'python3\[[0-9]+\] \(myapp\.service\) was killed by SIGSEGV' "$(cat /tmp/said)"
 has "and what that comes of" 'null dereference' "$(cat /tmp/said)"
 does "incidentctl timeline" "incidentctl timeline -n 6"
 has "has the last file" '/etc/hostname' "$(incidentctl timeline)"
