@@ -1,5 +1,7 @@
 #include "daemon/incident_entry.h"
 
+#include "rules/escape.h"
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <sys/uio.h>
@@ -77,8 +79,11 @@ void add_coredump_fields(Fields &fields, const Json &incident) {
 
 std::vector<std::string> incident_fields(const Json &incident, const std::string &path) {
     Fields fields;
-    const std::string id = text(at(incident, {"id"})), verdict = text(at(incident, {"verdict", "sentence"})),
-                      summary = text(at(incident, {"summary"})), kind = text(at(incident, {"kind"}));
+    // What people read is escaped, for journalctl -x prints the catalogue's fields as they are; the others
+    // (comm, command line) are the process's own words.
+    const std::string id = text(at(incident, {"id"})), kind = text(at(incident, {"kind"})),
+                      verdict = rules::terminal_safe(text(at(incident, {"verdict", "sentence"}))),
+                      summary = rules::terminal_safe(text(at(incident, {"summary"})));
     const bool died = at(incident, {"signal", "fatal"}) == true || kind == "oom";
     fields.add("MESSAGE_ID", incident_message_id);
     fields.add("MESSAGE", fmt::format("{}{}\nincidentctl info {}", summary, verdict.empty() ? "" : "\n" + verdict, id));

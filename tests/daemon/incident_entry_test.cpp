@@ -41,6 +41,16 @@ TEST(IncidentEntry, AValueCannotMakeAField) {
     EXPECT_THAT(incident_fields(crash(), ""), Contains("COREDUMP_EXE=/x\nPRIORITY=0")) << "one field, one iovec";
 }
 
+TEST(IncidentEntry, WhatIsReadCannotMoveTheCursor) {
+    auto incident = crash();
+    incident["summary"] = "x\n\033[2J[7] was killed";
+    incident["verdict"]["sentence"] = "\033]0;owned\a";
+    for (const auto &field : incident_fields(incident, "")) {
+        EXPECT_THAT(field, Not(HasSubstr("\033")));
+        EXPECT_THAT(field, Not(HasSubstr("x\n")));
+    }
+}
+
 TEST(IncidentEntry, CoredumpctlIsToldOnlyOfCoresItHas) {
     auto incident = crash();
     incident["core"] = {{"join", "none"}};

@@ -34,14 +34,14 @@ as_user() { setpriv --reuid=1000 --regid=1000 --clear-groups env -i HOME=/home/u
 
 # lost: what the unit as it is now does not do, a word each
 lost() {
-    local pid name
+    local pid
+    rm -rf /var/lib/incidentd/incidents
     start_incidentd /root/rules 's/^#allow_dump = .*/allow_dump = true/' > /dev/null 2>&1 || { echo start; return; }
     [ "$(rule_state slow-function)" = active ] || echo uprobe
     [ "$(rule_state stuck)" = active ] || echo sched
     echo "confined: something to find" > /dev/kmsg
     { as_user /home/user/own/bash -c 'kill -SEGV $$'; } > /dev/null 2>&1
-    name=$(incidentctl wait --rule crash --timeout 60s 2> /dev/null) || { echo crash; return; }
-    bundle=/var/lib/incidentd/incidents/$name
+    incident_of crash 240 || { echo crash; return; }
     within 120 explained
     incident '" ".join("collector:" + c["name"] for c in d["quality"]["collectors"] if not c["ok"])'
     [ "$(incident 'd["core"]["join"]')" = exact ] || echo core
@@ -50,8 +50,7 @@ lost() {
     grep -q confined: "$bundle/host/kernel_log" 2> /dev/null || echo kernel-log
     as_user /home/user/own/trouble pipe 600000 > /dev/null 2>&1 &
     pid=$!
-    if name=$(incidentctl wait --rule stuck --timeout 60s 2> /dev/null); then
-        bundle=/var/lib/incidentd/incidents/$name
+    if incident_of stuck 240; then
         [ "$(incident 'd["dump"]["sent"]')" = true ] || echo dump
         grep -q pipe_read "$bundle/threads.json" || echo kernel-symbols
     else
@@ -79,7 +78,7 @@ for capability in $all; do
         # CAP_SYS_ADMIN includes them; they are what is left where an administrator takes that away.
         CAP_BPF | CAP_PERFMON) gone=$(without CAP_SYS_ADMIN "$capability") ;;
         # [access] group: nothing is changed while it is off.
-        CAP_CHOWN) note "CAP_CHOWN: for [access] group"; continue ;;
+        CAP_CHOWN | CAP_FSETID) note "$capability: for [access] group"; continue ;;
         *) gone=$(without "$capability") ;;
     esac
     if [ -n "$gone" ]; then ok "$capability: $gone"; else fail "$capability: something is lost without it"; fi

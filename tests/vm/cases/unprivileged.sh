@@ -26,25 +26,22 @@ forged=$'x\nINCIDENT_ID=forged\nMESSAGE=forged\033]0;owned\a'
 # hostile MAP: perf's map of the process is made by MAP
 hostile() {
     (cd "$evil" && as_user "$evil/ba"$'\a'"sh" -c '
-        printf "c\n\033[2Jm" > /proc/$$/comm
+        printf "c\033[2Jm" > /proc/$$/comm
         '"$1"' /tmp/perf-$$.map
-        kill -SEGV $$' "$forged" "$long" > /dev/null 2>&1 &
-        wait $!
-        echo $!) 2> /dev/null
+        kill -SEGV $$' "$forged" "$long") > /dev/null 2>&1
 }
-stored() { incidentctl info "$1"; }
 for map in 'ln -s /etc/shadow' 'mkfifo'; do
-    pid=$(hostile "$map")
-    if within 120 stored "$pid"; then
+    hostile "$map"
+    if incident_of crash 300; then
+        pid=$(incident 'd["process"]["pid"]')
         ok "his crash with '$map': an incident"
     else
         fail "his crash with '$map': an incident" "$(ls -A $STATE/incidents)" "$(daemon_log)"
         continue
     fi
-    explained() { [ "$(incidentctl --json info "$pid" | json 'd.get("analysed", False)')" = true ]; }
+    explained() { [ "$(incident 'd.get("analysed", False)')" = true ]; }
     if within 300 explained; then ok "explained"; else fail "explained" "$(incidentctl analyse "$pid" 2>&1 | head)"; fi
     check "whole" incidentctl verify "$pid"
-    bundle=$STATE/incidents/$(incidentctl --json info "$pid" | json 'd["id"]')
     same "its name is tame" 0 "$(basename "$bundle" | grep -c '[^A-Za-z0-9._-]')"
     for verb in list info timeline threads analyse "gdb -- -batch -ex bt -ex incident"; do
         # shellcheck disable=SC2086 # its words
