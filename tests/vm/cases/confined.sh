@@ -75,7 +75,7 @@ all=$(sed -n 's/^CapabilityBoundingSet=//p' "$SOURCE/systemd/incidentd.service")
 same "the shipped unit loses nothing" '' "$(without none)"
 for capability in $all; do
     case $capability in
-        # CAP_SYS_ADMIN includes them; they are what is left where an administrator takes that away.
+        # CAP_SYS_ADMIN includes them.
         CAP_BPF | CAP_PERFMON) gone=$(without CAP_SYS_ADMIN "$capability") ;;
         # [access] group: nothing is changed while it is off.
         CAP_CHOWN | CAP_FSETID) note "$capability: for [access] group"; continue ;;

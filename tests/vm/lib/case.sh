@@ -141,7 +141,10 @@ incident_of() {
 incident() { json "$1" "$bundle/incident.json"; }
 
 # what a writer that was interrupted leaves; bundles that are not whole
-half_written() { find /var/lib/incidentd/incidents -mindepth 1 -maxdepth 1 -name '.*'; }
+half_written() {
+    find /var/lib/incidentd/incidents -mindepth 1 -maxdepth 1 -regextype posix-extended \
+        -regex '.*/\.(partial|amend|replaced|removed)-[^/]*'
+}
 flawed_bundles() {
     local dir
     for dir in /var/lib/incidentd/incidents/[!.]*; do
