@@ -21,7 +21,7 @@ std::string drop_in(std::string_view setting) {
 } // namespace
 
 Findings check_journald(const Host &host) {
-    const auto sockets = host.read("/proc/net/unix");
+    const auto sockets = host.read("/proc/1/net/unix");
     if (!sockets)
         return {unknown(sockets.error().what)};
     if (sockets->find(" /run/systemd/journal/socket") == std::string::npos)

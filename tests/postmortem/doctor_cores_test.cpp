@@ -54,11 +54,11 @@ TEST(DoctorCores, Socket) {
     Lab lab;
     EXPECT_THAT(only(lab.look(check_core_socket)), Is(Grade::Ok, ""));
     // One that is connected, not one that listens.
-    lab.write("/proc/net/unix", "0000000000000000: 00000002 00000000 00000000 0005 03 13 /run/systemd/coredump\n");
+    lab.write("/proc/1/net/unix", "0000000000000000: 00000002 00000000 00000000 0005 03 13 /run/systemd/coredump\n");
     EXPECT_THAT(only(lab.look(check_core_socket)),
                 Is(Grade::Bad, "nothing listens", "systemctl start systemd-coredump.socket"));
-    lab.remove("/proc/net/unix");
-    EXPECT_THAT(only(lab.look(check_core_socket)), Is(Grade::Unknown, "/proc/net/unix"));
+    lab.remove("/proc/1/net/unix");
+    EXPECT_THAT(only(lab.look(check_core_socket)), Is(Grade::Unknown, "/proc/1/net/unix"));
 }
 
 TEST(DoctorCores, Storage) {

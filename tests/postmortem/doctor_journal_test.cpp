@@ -9,9 +9,9 @@ using testing::ElementsAre;
 TEST(DoctorJournal, Running) {
     Lab lab;
     EXPECT_THAT(only(lab.look(check_journald)), Is(Grade::Ok, ""));
-    lab.write("/proc/net/unix", "Num       RefCount Protocol Flags    Type St Inode Path\n");
+    lab.write("/proc/1/net/unix", "Num       RefCount Protocol Flags    Type St Inode Path\n");
     EXPECT_THAT(only(lab.look(check_journald)), Is(Grade::Bad, "nobody reads", "systemctl start systemd-journald"));
-    lab.remove("/proc/net/unix");
+    lab.remove("/proc/1/net/unix");
     EXPECT_THAT(only(lab.look(check_journald)), Is(Grade::Unknown, ""));
 }
 

@@ -41,7 +41,7 @@ Lab::Lab() {
     write("/proc/sys/vm/panic_on_oom", "0\n");
     write("/proc/1/oom_score_adj", "-900\n"); // incidentd's
     write("/usr/lib/tmpfiles.d/systemd.conf", "d /var/lib/systemd/coredump 0755 root root 2w\n");
-    write("/proc/net/unix", "Num       RefCount Protocol Flags    Type St Inode Path\n"
+    write("/proc/1/net/unix", "Num       RefCount Protocol Flags    Type St Inode Path\n"
                             "0000000000000000: 00000002 00000000 00000000 0002 01 12 /run/systemd/journal/socket\n"
                             "0000000000000000: 00000002 00000000 00010000 0005 01 13 /run/systemd/coredump\n");
     fs::create_directories(root_ / "var/lib/systemd/coredump");
