@@ -40,7 +40,7 @@ print("waits", flush=True); signal.pause()
 
 
 @pytest.fixture(scope="module")
-def bundles(tmp_path_factory, coredump_host):
+def bundles(tmp_path_factory):
     """A crash, a death without a core, and a firing of a living process."""
     daemon = Daemon(tmp_path_factory.mktemp("bundles"), rules=RULES).start()
     found = []
