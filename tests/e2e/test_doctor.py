@@ -211,8 +211,8 @@ def test_core_pattern(daemon, coredump_host):
 
 
 def test_nobody_takes_the_cores(daemon):
-    """/proc/net/unix of a network namespace of its own is empty."""
-    ctl = Ctl("/nowhere", prefix=("unshare", "--net"))
+    """The sockets of a pid 1 with a network namespace of its own: none."""
+    ctl = Ctl("/nowhere", prefix=("unshare", "--net", "--pid", "--fork", "--mount-proc"))
     doctor = Doctor(daemon(started=False), ctl)
     assert doctor.state("cores", "socket") == "bad"
     assert doctor.state("journal", "journald") == "bad"
