@@ -45,10 +45,10 @@ TEST(IncidentEntry, WhatIsReadCannotMoveTheCursor) {
     auto incident = crash();
     incident["summary"] = "x\n\033[2J[7] was killed";
     incident["verdict"]["sentence"] = "\033]0;owned\a";
-    for (const auto &field : incident_fields(incident, "")) {
+    const auto fields = incident_fields(incident, "");
+    for (const auto &field : fields)
         EXPECT_THAT(field, Not(HasSubstr("\033")));
-        EXPECT_THAT(field, Not(HasSubstr("x\n")));
-    }
+    EXPECT_THAT(fields, Contains("INCIDENT_SUMMARY=x\\n\\x1b[2J[7] was killed"));
 }
 
 TEST(IncidentEntry, CoredumpctlIsToldOnlyOfCoresItHas) {
