@@ -1,5 +1,6 @@
 #!/bin/bash
 # every capability of the unit is needed: taken away one at a time, something is lost; with all, nothing
+# late: eight minutes
 # shellcheck source=tests/vm/lib/case.sh
 . /host/lib.sh
 

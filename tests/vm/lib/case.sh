@@ -11,6 +11,7 @@
 #   # memory: 256     MB
 #   # disks: 2        empty ones: /dev/vdb, /dev/vdc (one unless it says so)
 #   # kernels: 6.1 backports    those it runs on (6.1 unless it says so)
+#   # late: WHY       after the others, where a budget may end
 set -uo pipefail
 
 checks=0
