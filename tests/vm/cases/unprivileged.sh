@@ -43,15 +43,15 @@ for map in 'ln -s /etc/shadow' 'mkfifo'; do
     if within 300 explained; then ok "explained"; else fail "explained" "$(incidentctl analyse "$pid" 2>&1 | head)"; fi
     check "whole" incidentctl verify "$pid"
     same "its name is tame" 0 "$(basename "$bundle" | grep -c '[^A-Za-z0-9._-]')"
-    # Of a core that the kernel wrote gdb itself prints the command line as it is.
-    for verb in list info timeline threads analyse "gdb --mini -- -batch -ex bt -ex incident"; do
-        # shellcheck disable=SC2086 # its words
-        set -- $verb
-        verb=$1
-        shift
-        [ "$verb" = list ] || set -- "$pid" "$@"
-        same "$verb shows no control characters" '' "$(incidentctl "$verb" "$@" 2>&1 < /dev/null | control_characters)"
+    for verb in list info timeline threads analyse; do
+        if [ $verb = list ]; then set --; else set -- "$pid"; fi
+        same "$verb shows no control characters" '' "$(incidentctl $verb "$@" 2>&1 < /dev/null | control_characters)"
     done
+    # After gdb's own words: it prints the paths of a core as they are.
+    shown=$(incidentctl gdb "$pid" --mini -- -batch -ex 'echo ----\n' -ex 'incident summary' -ex 'incident timeline' \
+        2>&1 < /dev/null | sed '1,/^----$/d')
+    has "gdb: the incident's commands" 'SIGSEGV' "$shown"
+    same "gdb shows no control characters" '' "$(control_characters <<< "$shown")"
     same "nothing of a file he may not read" '' "$(grep -rlF "$(head -1 /etc/shadow)" "$bundle")"
 done
 same "one line for an incident" 2 "$(incidentctl --json list | wc -l)"
