@@ -60,8 +60,8 @@ Findings check_core_socket(const Host &host) {
     const auto pattern = host.read("/proc/sys/kernel/core_pattern");
     if (!pattern || !no_handler(*pattern).empty())
         return {};
-    if (!host.exists("/proc/1/net/unix"))
-        return {unknown("no /proc/1/net/unix")};
+    if (const auto sockets = host.read("/proc/1/net/unix"); !sockets)
+        return {unknown(sockets.error().what, host.as_root())};
     if (!capture::coredump_socket_listens(host.os()))
         return {bad("nothing listens on /run/systemd/coredump", "systemd-coredump gets no core and writes no entry",
                     "systemctl start systemd-coredump.socket")};

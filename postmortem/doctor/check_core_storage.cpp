@@ -149,7 +149,9 @@ Findings check_core_age(const Host &host) {
             std::istringstream words(line);
             std::string type, path, mode, user, group, age;
             words >> type >> path >> mode >> user >> group >> age;
-            if (type.starts_with('#') || (path != cores && path != std::string(cores) + "/"))
+            if (path.ends_with('/'))
+                path.pop_back();
+            if (type.starts_with('#') || path != cores)
                 continue;
             const std::string_view span = std::string_view(age).substr(age.find_last_of(":~") + 1); // "aA:3d", "~3d"
             const auto seconds = systemd_span_seconds(span);

@@ -21,9 +21,9 @@ std::string drop_in(std::string_view setting) {
 } // namespace
 
 Findings check_journald(const Host &host) {
-    const auto sockets = host.read("/proc/1/net/unix");
+    const auto sockets = host.read("/proc/1/net/unix"); // the host's, whatever network namespace is ours
     if (!sockets)
-        return {unknown(sockets.error().what)};
+        return {unknown(sockets.error().what, host.as_root())};
     if (sockets->find(" /run/systemd/journal/socket") == std::string::npos)
         return {bad("nobody reads /run/systemd/journal/socket",
                     "systemd-coredump's entries are lost, and no core is joined to its incident",

@@ -210,10 +210,12 @@ def test_core_pattern(daemon, coredump_host):
     assert doctor.state("journal", "journald") == "ok"
 
 
-def test_nobody_takes_the_cores(daemon):
-    """The sockets of a pid 1 with a network namespace of its own: none."""
-    ctl = Ctl("/nowhere", prefix=("unshare", "--net", "--pid", "--fork", "--mount-proc"))
-    doctor = Doctor(daemon(started=False), ctl)
+def test_nobody_takes_the_cores(daemon, coredump_host):
+    doctor = Doctor(daemon(started=False))
+    assert doctor.state("cores", "socket") == "ok"
+    assert doctor.state("journal", "journald") == "ok"
+    # A pid namespace whose first process is in a network namespace without sockets.
+    doctor.ctl = Ctl("/nowhere", prefix=("unshare", "--pid", "--fork", "--mount-proc", "--net"))
     assert doctor.state("cores", "socket") == "bad"
     assert doctor.state("journal", "journald") == "bad"
 

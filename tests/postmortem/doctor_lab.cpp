@@ -42,8 +42,8 @@ Lab::Lab() {
     write("/proc/1/oom_score_adj", "-900\n"); // incidentd's
     write("/usr/lib/tmpfiles.d/systemd.conf", "d /var/lib/systemd/coredump 0755 root root 2w\n");
     write("/proc/1/net/unix", "Num       RefCount Protocol Flags    Type St Inode Path\n"
-                            "0000000000000000: 00000002 00000000 00000000 0002 01 12 /run/systemd/journal/socket\n"
-                            "0000000000000000: 00000002 00000000 00010000 0005 01 13 /run/systemd/coredump\n");
+                              "0000000000000000: 00000002 00000000 00000000 0002 01 12 /run/systemd/journal/socket\n"
+                              "0000000000000000: 00000002 00000000 00010000 0005 01 13 /run/systemd/coredump\n");
     fs::create_directories(root_ / "var/lib/systemd/coredump");
     fs::create_directories(root_ / "var/log/journal");
     fs::create_directories(root_ / "run/systemd/system");
