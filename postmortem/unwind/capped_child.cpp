@@ -164,12 +164,20 @@ std::string signal_text(int number, const ChildCaps &caps) {
     return name ? fmt::format("SIG{}", name) : fmt::format("signal {}", number);
 }
 
-ChildEnd end_of(int status, const ChildCaps &caps) {
+// Past the soft limit comes SIGXCPU; but SIGKILL at once where the clock jumped over both limits between two ticks
+// (a virtual machine that was stopped meanwhile).
+bool used_up_cpu(const rusage &use, const ChildCaps &caps) {
+    return use.ru_utime.tv_sec + use.ru_stime.tv_sec + (use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1'000'000 >=
+           static_cast<time_t>(caps.cpu_seconds);
+}
+
+ChildEnd end_of(int status, const rusage &use, const ChildCaps &caps) {
     ChildEnd end;
-    if (WIFSIGNALED(status))
-        end.why = WTERMSIG(status) == SIGKILL
-                      ? "SIGKILL (it closed its answer, or CPU time or the system's memory was used up)"
-                      : signal_text(WTERMSIG(status), caps);
+    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+        end.why = used_up_cpu(use, caps) ? signal_text(SIGXCPU, caps)
+                                         : "SIGKILL (it closed its answer, or the system's memory was used up)";
+    else if (WIFSIGNALED(status))
+        end.why = signal_text(WTERMSIG(status), caps);
     else if (const int code = WEXITSTATUS(status); code == 0)
         end.done = true;
     else if (code > exit_signal)
@@ -217,9 +225,10 @@ ChildEnd run_capped(const ChildCaps &caps,
         // pipe has nothing more to say.
         ::kill(child, SIGKILL);
         int status = 0;
-        while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+        rusage use{};
+        while (::wait4(child, &status, 0, &use) < 0 && errno == EINTR) {
         }
-        end = end_of(status, caps);
+        end = end_of(status, use, caps);
         if (stopped) {
             end.done = false;
             end.why = *stopped;
