@@ -5,6 +5,7 @@
 #pragma once
 
 #include "bpf/event.h"
+#include "capture/heap.h"
 #include "capture/trigger.h"
 
 #include <cstdint>
@@ -75,6 +76,7 @@ struct ProcessSnapshot {
     std::string kernel_maps;                  // its mappings as its death found them, like /proc/PID/maps; "" unknown
     bool kernel_maps_cut = false;             // … and some are missing
     std::vector<bpf::memory_window> pointers; // what the crashed thread's stack points at
+    std::optional<HeapSnapshot> heap;         // of a process whose rules ask for it
     bool gone = false;                        // the last thread had exited when the snapshot was closed
     bool deadline_passed = false;             // closed by the deadline: threads may be missing for that reason
 };

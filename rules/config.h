@@ -15,6 +15,14 @@ struct Config {
         std::uint64_t memory_limit = 256u << 20; // refuse to start above this
         bool all_paths = false;                  // paths = "opens" | "all": which calls' paths are kept
     } record;
+    // [heap]: processes whose rules ask for allocations = "sizes" or "history".
+    struct Heap {
+        std::uint64_t memory = 256u << 20; // bytes for all of them together; what does not fit is not recorded
+        std::uint32_t live = 131072;       // allocations not freed, remembered of each process; 1024..16777216
+        std::uint32_t stacks = 4096;       // distinct call stacks of each; 64..65536
+        std::uint32_t history = 32768;     // calls kept of each, at level history; a power of two 1024..4194304
+        Nanoseconds window{std::chrono::seconds(10)}; // "lately": 1 s..1 h
+    } heap;
     struct Capture {
         Nanoseconds deadline{std::chrono::seconds(2)};   // for a dying process's threads, after the last event of it
         Nanoseconds core_wait{std::chrono::seconds(30)}; // how long a core's journal entry is looked for

@@ -41,13 +41,18 @@ struct Limit {
     bool operator==(const Limit &) const = default;
 };
 
+// How closely the heap is followed.  Pages: brk, mmap and kin, from the recorded system calls.  Sizes: malloc
+// and kin, counted by size and call stack.  History: each of their calls as well.
+enum class Allocations { Pages, Sizes, History };
+
 // What to keep and how much.
 struct Context {
-    std::uint32_t stack_bytes = 32 * 1024; // of each thread; 0..256 KiB
-    bool files = true;                     // opens with their paths
-    bool memory = true;                    // brk/mmap/… growth
-    bool host = true;                      // host/ collectors
-    bool environ = false;                  // process/environ: off by default
+    std::uint32_t stack_bytes = 32 * 1024;        // of each thread; 0..256 KiB
+    bool files = true;                            // opens with their paths
+    bool memory = true;                           // brk/mmap/… growth
+    bool host = true;                             // host/ collectors
+    bool environ = false;                         // process/environ: off by default
+    Allocations allocations = Allocations::Pages; // beyond Pages only with a match of unit, exe or cgroup
     bool operator==(const Context &) const = default;
 };
 
