@@ -77,9 +77,12 @@ struct heap_thread {
     __u64 old;                  /* realloc: the pointer given */
     __u64 old_ns;               /* … when */
     struct heap_allocation was; /* … and what stood there */
-    __u64 slot;
+    __u32 slot;
     __u32 function;
     __u32 had_old; /* 1: `was` is what was taken out of "heap_live" */
+    __u32 free_site;
+    __u64 free_address; /* of its last free: what, the stack pointer and return address there */
+    __u64 free_sp, free_returns_to;
     struct heap_stack fresh;
 };
 
@@ -156,8 +159,8 @@ static __noinline __u64 stack_id(struct heap_thread *thread, struct heap_account
             return 0;
         }
     }
-    __u64 start[3], extent[3], hash = regs->ip;
-    for (int i = 0; i < 3; i++) {
+    __u64 start[HEAP_RANGES], extent[HEAP_RANGES], hash = regs->ip;
+    for (int i = 0; i < HEAP_RANGES; i++) {
         start[i] = account->range[i].start;
         extent[i] = account->range[i].length;
     }
@@ -275,7 +278,7 @@ static __noinline int allocated(struct heap_account *account, struct heap_thread
 {
     if (!account || !thread)
         return 0;
-    __u32 slot = thread->slot & (HEAP_PROCESSES - 1);
+    __u32 slot = thread->slot;
     void *live = bpf_map_lookup_elem(&heap_live, &slot);
     if (!live)
         return 0;
@@ -347,7 +350,7 @@ static __noinline int freed(struct heap_account *account, struct freeing *free, 
 {
     if (!account || !free || !was)
         return 0;
-    __u32 slot = free->slot & (HEAP_PROCESSES - 1);
+    __u32 slot = free->slot;
     __u64 epoch = free->t_ns / (account->epoch_ns | 1);
     if (account->epoch < epoch)
         turn_epoch(account, epoch);
@@ -415,7 +418,7 @@ static __noinline int restore_old(struct heap_account *account, struct heap_thre
 {
     if (!account || !thread)
         return 0;
-    __u32 slot = thread->slot & (HEAP_PROCESSES - 1);
+    __u32 slot = thread->slot;
     void *live = bpf_map_lookup_elem(&heap_live, &slot);
     if (thread->had_old && (!live || bpf_map_update_elem(live, &thread->old, &thread->was, BPF_NOEXIST))) {
         COUNT(account->lost, 1);
@@ -493,6 +496,7 @@ int heap_enter(struct pt_regs *regs)
         thread->had_old = take_out(slot, old, &thread->was);
     }
     thread->sp = regs->sp;
+    thread->free_sp = 0;
     return 0;
 }
 
@@ -558,6 +562,18 @@ int heap_leave(struct pt_regs *regs)
     return 0;
 }
 
+/* Whether this free is the last one's own work: a library in front of another, a delete that calls free.  A free has
+ * no leaving probe; but as long as it lasts its return address stands, and nobody else's address is freed. */
+static __always_inline int is_within_free(struct heap_thread *thread, struct pt_regs *regs, __u32 site)
+{
+    __u64 return_address = 0;
+    if (!thread->free_sp || thread->free_address != regs->di || regs->sp > thread->free_sp ||
+        (regs->sp == thread->free_sp && site == thread->free_site))
+        return 0;
+    return !bpf_probe_read_user(&return_address, sizeof(return_address), (void *)thread->free_sp) &&
+           return_address == thread->free_returns_to;
+}
+
 SEC("uprobe")
 int heap_free(struct pt_regs *regs)
 {
@@ -569,17 +585,22 @@ int heap_free(struct pt_regs *regs)
     struct heap_account *account = account_of(task, slot);
     if (!account)
         return 0;
-    int history = keeps_history(account);
-    struct heap_thread *thread =
-        bpf_task_storage_get(&heap_threads, task, 0, history ? BPF_LOCAL_STORAGE_GET_F_CREATE : 0);
-    if (thread && is_nested(task, thread, regs->sp))
+    struct heap_thread *thread = bpf_task_storage_get(&heap_threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+    if (!thread) {
+        COUNT(account->no_frame, 1);
         return 0;
+    }
+    __u32 site = cookie >> HEAP_COOKIE_SITE_SHIFT & 0xff;
+    if (is_nested(task, thread, regs->sp) || is_within_free(thread, regs, site))
+        return 0;
+    drop_call(account, thread);
+    thread->free_address = regs->di;
+    thread->free_sp = regs->sp;
+    thread->free_site = site;
+    bpf_probe_read_user(&thread->free_returns_to, sizeof(thread->free_returns_to), (void *)regs->sp);
     struct freeing free = {.address = regs->di, .t_ns = bpf_ktime_get_ns(), .slot = slot, .function = (__u8)function};
-    if (thread && history) {
-        if (thread->sp && thread->sp <= regs->sp)
-            drop_call(account, thread);
-        if (!thread->sp)
-            thread->function = function;
+    if (keeps_history(account)) {
+        thread->function = function;
         free.stack = stack_id(thread, account, regs, slot, free.t_ns);
     }
     struct heap_allocation was = {};

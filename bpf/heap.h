@@ -19,7 +19,7 @@ namespace incident::bpf
 
 #define HEAP_PROCESSES 64
 #define HEAP_SLICE 512  /* bytes of user stack that tell one call stack from another, and are kept of each */
-#define HEAP_RANGES 4   /* address ranges in which return addresses are looked for */
+#define HEAP_RANGES 3   /* address ranges in which return addresses are looked for */
 #define HEAP_CLASSES 48 /* of sizes: class 0 is size 0, class c > 0 is 2^(c-1) .. 2^c - 1, the last all above */
 #define HEAP_EPOCHS 16  /* epochs whose beginnings are remembered; a window is made of those */
 
@@ -40,9 +40,10 @@ enum heap_function {
     HEAP_FUNCTIONS
 };
 
-/* Attach cookie: slot | function << 8 | HEAP_LEAVE_AT_RET. */
-#define HEAP_COOKIE_SLOT 0xff
+/* Attach cookie: slot | function << 8 | site << 16 | HEAP_LEAVE_AT_RET. site tells the places probed in a process
+ * from one another. */
 #define HEAP_COOKIE_FUNCTION_SHIFT 8
+#define HEAP_COOKIE_SITE_SHIFT 16
 #define HEAP_LEAVE_AT_RET (1ULL << 32) /* the leaving probe stands at a ret, not behind it; in both cookies */
 
 enum heap_kind { HEAP_ALLOCATED = 1, HEAP_FREED = 2 };

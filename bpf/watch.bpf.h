@@ -244,7 +244,7 @@ static __noinline struct thread_slot *settle(struct task_struct *task, __u32 *en
     thread->dump_rules = dump_rules;
     if (verdict == VERDICT_WATCH) {
         thread->epoch = epoch;
-        if ((rules & latency_rules) && process && process->told_epoch != epoch && tell_daemon(task, rules))
+        if ((rules & told_rules) && process && process->told_epoch != epoch && tell_daemon(task, rules))
             process->told_epoch = epoch;
         return thread;
     }

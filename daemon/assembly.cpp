@@ -221,6 +221,7 @@ void Assembler::close(const Key &key, Assembly &assembly, bool overdue) {
     ready.input = std::move(assembly.input);
     ready.collected = std::move(assembly.collected);
     ready.dumped = assembly.dumped;
+    ready.heap = std::move(assembly.heap);
     assembly.input.process.event = ready.input.process.event;
     assembly.input.process.gone = ready.input.process.gone;
     assembly.rule.reset();

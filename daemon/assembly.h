@@ -9,6 +9,7 @@
 
 #include "capture/collect.h"
 #include "daemon/facts_cache.h"
+#include "daemon/heap_watch.h"
 #include "daemon/occurrence.h"
 #include "daemon/oom_watch.h"
 #include "daemon/recorder.h"
@@ -34,9 +35,10 @@ struct Assembly {
     bool perhaps_oom = false;
     std::optional<OomKill> oom;
     // Of a living process: what is still to come.
-    bool context_expected = false; // the thread's own capture
-    bool moment_seen = false;      // the process event
-    int dumped = 0;                // signal the kernel side has sent
+    bool context_expected = false;    // the thread's own capture
+    bool moment_seen = false;         // the process event
+    int dumped = 0;                   // signal the kernel side has sent
+    std::shared_ptr<HeapSource> heap; // where a rule asks for it
 };
 
 struct AssemblyCounters {
@@ -54,7 +56,7 @@ public:
         // Every occurrence before the rules are asked; and when one has fired, to add context.
         std::function<void(Occurrence &)> on_occurrence;
         std::function<void(const rules::Decision &, Assembly &)> on_fire;
-        // A process that latency rules are about; a ZFS sync, and a probed call, that was slow.
+        // A process that rules about latency or its heap are about; a ZFS sync, and a probed call, that was slow.
         std::function<void(const rules::ProcessFacts &)> on_started;
         std::function<void(std::span<const std::uint8_t>)> on_txg;
         std::function<void(const bpf::latency_event &)> on_latency;

@@ -121,6 +121,7 @@ Result<std::unique_ptr<Daemon>> Daemon::start(const Options &options) {
     daemon->storm_.emplace(daemon->config_.storm);
     daemon->txg_.emplace(capture::OsRoots{}, TxgProbes::of(*daemon->recorder_));
     daemon->latency_.emplace(*daemon->recorder_, capture::OsRoots{});
+    daemon->heaps_.emplace(capture::OsRoots{}, UprobeAbilities::here());
     daemon->dumper_.emplace(capture::OsRoots{}, daemon->config_.safety);
     daemon->apply_rules();
     if (auto wired = daemon->wire(); !wired)
@@ -185,12 +186,7 @@ Status Daemon::wire() {
                 },
             .on_occurrence = [this](Occurrence &occurrence) { on_occurrence(occurrence); },
             .on_fire = [this](const rules::Decision &decision, Assembly &assembly) { on_fire(decision, assembly); },
-            .on_started =
-                [this](const rules::ProcessFacts &process) {
-                    spdlog::debug("started: {} pid {} exe {}", process.comm, process.pid, process.exe);
-                    latency_->started(process, engine_->rules(), clock_ns(CLOCK_MONOTONIC));
-                    on_latency();
-                },
+            .on_started = [this](const rules::ProcessFacts &process) { on_started(process); },
             .on_txg =
                 [this](std::span<const std::uint8_t> bytes) {
                     if (const auto stall = txg_->on_event(bytes))
@@ -412,6 +408,10 @@ void Daemon::on_second() {
     on_events(); // also what came without a wake-up
     recorder_->allow_captures(captures_per_second);
     latency_->forget_ended();
+    heaps_->forget_ended([this](std::uint32_t pid, std::uint64_t start_boot_ns) {
+        const auto entry = recorder_->process(pid);
+        return entry && entry->start_boot_ns == start_boot_ns && !entry->gone_ns;
+    });
     if (tracepoint_has_come())
         reload(); // its filter could not be checked before
     allow_dumps();

@@ -12,6 +12,7 @@
 #include "daemon/cost_meter.h"
 #include "daemon/dumper.h"
 #include "daemon/event_loop.h"
+#include "daemon/heap_watch.h"
 #include "daemon/hook.h"
 #include "daemon/latency_watch.h"
 #include "daemon/memory_watch.h"
@@ -60,6 +61,7 @@ private:
     void offer(const TxgStall &stall);
     void warn_of_states() const;
     ConditionStates condition_states() const;
+    void on_started(const rules::ProcessFacts &process);
     bool tracepoint_has_come() const;
     void allow_dumps();
     bool may_dump_unasked(const rules::ProcessFacts &process) const;
@@ -92,6 +94,7 @@ private:
     ReclaimWatch reclaim_{capture::OsRoots{}};
     std::optional<Recorder> recorder_;
     std::optional<LatencyWatch> latency_; // its probes are the recorder's
+    std::optional<HeapWatch> heaps_;
     std::optional<TxgWatch> txg_;
     // By pool: the group that was offered last, and the longest deadline it was offered for in flight.
     std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> txg_told_;

@@ -22,6 +22,7 @@ void Daemon::apply_rules() {
     allow_dumps();
     memory_.set_rules(engine_->rules());
     latency_->set_rules(engine_->rules(), plan_, clock_ns(CLOCK_MONOTONIC));
+    heaps_->set_rules(engine_->rules(), config_.heap);
     rules::Nanoseconds window{std::chrono::seconds(1)};
     std::vector<std::uint64_t> sync_thresholds;
     for (const auto &rule : engine_->rules())
@@ -34,6 +35,16 @@ void Daemon::apply_rules() {
             if (std::holds_alternative<rules::ReclaimCondition>(condition.what))
                 window = std::max(window, condition.tally.window);
     reclaim_.set_window(window);
+}
+
+// Which probes go into it follows from what it executes now.
+void Daemon::on_started(const rules::ProcessFacts &process) {
+    spdlog::debug("started: {} pid {} exe {}", process.comm, process.pid, process.exe);
+    latency_->started(process, engine_->rules(), clock_ns(CLOCK_MONOTONIC));
+    on_latency();
+    const auto entry = recorder_->process(process.pid);
+    if (entry && entry->start_boot_ns == process.start_boot_ns)
+        heaps_->started(process, entry->exec_ns, engine_->rules());
 }
 
 // What keeps rules from doing all they say.
@@ -159,6 +170,8 @@ void Daemon::on_occurrence(Occurrence &occurrence) {
 void Daemon::on_fire(const rules::Decision &decision, Assembly &assembly) {
     const auto &condition = decision.rule->conditions[decision.condition].what;
     auto &trigger = assembly.input.trigger;
+    const auto &died = assembly.input.process.event;
+    assembly.heap = heaps_->source(died.h.tgid, died.h.process_start_boot_ns, died.fatal != 0);
     if (auto *reclaim = std::get_if<capture::ReclaimTrigger>(&trigger))
         reclaim_.describe(*reclaim, assembly.collected);
     if (auto *blocked = std::get_if<capture::BlockedTrigger>(&trigger))

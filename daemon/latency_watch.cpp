@@ -4,7 +4,6 @@
 #include "rules/match.h"
 
 #include <fmt/format.h>
-#include <sys/utsname.h>
 
 #include <algorithm>
 
@@ -24,12 +23,6 @@ bool only_the_probed(const rules::Match &match, const rules::ProbePoint &enter) 
            enter.binary.starts_with('/') && rules::any_glob_matches(match.exe, enter.binary);
 }
 
-UprobeAbilities abilities() {
-    utsname system{};
-    ::uname(&system);
-    return UprobeAbilities::of(system.release);
-}
-
 std::uint64_t ns_of(rules::Nanoseconds duration) {
     return static_cast<std::uint64_t>(duration.count());
 }
@@ -37,7 +30,7 @@ std::uint64_t ns_of(rules::Nanoseconds duration) {
 } // namespace
 
 LatencyWatch::LatencyWatch(Recorder &recorder, capture::OsRoots os)
-    : recorder_(recorder), os_(os), kernel_(recorder), probes_(kernel_, os, abilities()) {}
+    : recorder_(recorder), os_(os), kernel_(recorder), probes_(kernel_, os, UprobeAbilities::here()) {}
 
 void LatencyWatch::set_rules(std::span<const rules::Rule> rules, const TriggerPlan &plan, std::uint64_t now_ns) {
     std::vector<WantedProbe> wanted;

@@ -3,6 +3,7 @@
 #include "capture/collect.h"
 #include "capture/unique_fd.h"
 #include "daemon/elf_image.h"
+#include "daemon/function_leaves.h"
 #include "daemon/probe_words.h"
 #include "daemon/symbol_name.h"
 #include "rules/suggest.h"
@@ -20,7 +21,6 @@ namespace {
 
 constexpr std::size_t near_max = 4096;       // names kept to find near ones among
 constexpr std::uint64_t walk_max = 1u << 20; // bytes of instructions walked to reach an offset
-constexpr std::size_t returns_max = 64;      // ret instructions probed of one function
 
 struct Function {
     std::string symbol, version;
@@ -135,46 +135,6 @@ Status check_boundary(std::span<const std::uint8_t> code, std::uint64_t offset) 
     if (at == offset)
         return {};
     return fail(fmt::format("+{:#x} lies within an instruction; one begins at +{:#x}", offset, at));
-}
-
-// The function's ret instructions as offsets from its entry, where all of it can be told.
-// A direct jump out of it is another way to leave: where to says what it calls last.
-struct Leaves {
-    std::vector<std::uint64_t> returns;
-    bool jumps_out = false;
-};
-
-Result<Leaves> find_leaves(std::span<const std::uint8_t> code) {
-    Leaves leaves;
-    for (std::uint64_t at = 0; at < code.size();) {
-        const auto rest = code.subspan(at);
-        const std::size_t length = instruction_length(rest);
-        if (length == 0)
-            return fail(fmt::format("what stands at +{:#x} is not a known instruction", at));
-        const std::size_t prefix = rest[0] == 0xf3 || rest[0] == 0xf2 ? 1 : 0; // "rep ret", "bnd ret", "bnd jmp"
-        const std::uint8_t op = rest[prefix];
-        if (op == 0xc3 || op == 0xc2)
-            leaves.returns.push_back(at);
-        std::int64_t distance = 0;
-        bool jump = false;
-        if (op == 0xe9 && length >= prefix + 5) {
-            std::int32_t far = 0;
-            std::memcpy(&far, rest.data() + prefix + 1, sizeof(far));
-            distance = far;
-            jump = true;
-        } else if (op == 0xeb && length >= prefix + 2) {
-            distance = static_cast<std::int8_t>(rest[prefix + 1]);
-            jump = true;
-        }
-        const auto target = static_cast<std::int64_t>(at + length) + distance;
-        leaves.jumps_out |= jump && (target < 0 || target >= static_cast<std::int64_t>(code.size()));
-        at += length;
-    }
-    if (leaves.returns.empty())
-        return fail("it has no ret instruction");
-    if (leaves.returns.size() > returns_max)
-        return fail(fmt::format("it has {} ret instructions, more than {}", leaves.returns.size(), returns_max));
-    return leaves;
 }
 
 // Fills in site.returns, for a program that cannot bear a return probe.

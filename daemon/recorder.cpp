@@ -24,7 +24,7 @@ std::uint32_t read_pid_max() {
 
 // libbpf's own messages of the current operation: shown only where it fails.
 std::string &libbpf_log() {
-    static std::string log;
+    static thread_local std::string log;
     return log;
 }
 

@@ -30,6 +30,8 @@ public:
         for (const rules::Rule &rule : all) {
             if (!rule.enabled)
                 continue;
+            if (rule.context.allocations != rules::Allocations::Pages)
+                plan_.heap |= 1ull << assign_rule(rule).bit;
             for (std::size_t i = 0; i < rule.conditions.size(); ++i)
                 std::visit([&](const auto &what) { add(rule, i, what); }, rule.conditions[i].what);
         }
@@ -46,7 +48,7 @@ private:
         bpf::condition_settings &settings;
         bool first;
     };
-    Place assign(const rules::Rule &rule, std::size_t condition) {
+    Place assign_rule(const rules::Rule &rule, std::size_t condition = 0) {
         const unsigned bit = std::min<unsigned>(next_++, RULE_BITS - 1);
         const bool first = !(used_ & 1ull << bit);
         used_ |= 1ull << bit;
@@ -55,17 +57,22 @@ private:
             plan_.rules_of_all |= 1ull << bit;
         else
             plan_.ask_rules = true;
-        auto &settings = plan_.settings[bit];
+        return {bit, plan_.settings[bit], first};
+    }
+
+    Place assign(const rules::Rule &rule, std::size_t condition) {
+        const Place place = assign_rule(rule, condition);
+        auto &settings = place.settings;
         const bool each = rule.conditions[condition].tally.each() && rule.combine != rules::Combine::All;
         settings.each |= each;
         // Only where this one match is the whole rule may the kernel side act by itself; limits it does not know.
         const bool unlimited = rule.limit.cooldown.count() == 0 && !rule.limit.per_hour;
         if (allow_dump_ && rule.dump && !rule.dump->dry_run && each && unlimited && rule.conditions.size() == 1 &&
-            bit != RULE_BITS - 1) {
+            place.bit != RULE_BITS - 1) {
             settings.dump_signal = static_cast<__u32>(rule.dump->signal);
             plan_.ask_rules = true; // [safety] never is about processes
         }
-        return {bit, settings, first};
+        return place;
     }
 
     void add(const rules::Rule &, std::size_t, const rules::SignalCondition &) {} // by Engine::signals()

@@ -22,6 +22,7 @@ struct TriggerPlan {
     std::vector<Assigned> assigned;
     std::array<bpf::condition_settings, RULE_BITS> settings{};
     // Bits by kind.
+    std::uint64_t heap = 0; // one of each rule that asks for its processes' heaps
     std::uint64_t latency = 0, syscall = 0, exit = 0, blocked = 0, block_io = 0, reclaim = 0, tracepoint = 0;
     std::uint64_t syscalls_of[2][SYSCALL_CLASSES] = {}; // [compat][nr]: conditions about this call
     std::uint64_t blocked_min_ns = 0;

@@ -109,6 +109,9 @@ WriteResult Writer::write(WriteJob &job) {
     auto &incident = job.incident;
     result.light = incident.input.light;
     const auto &event = incident.input.process.event;
+    if (incident.heap)
+        incident.input.process.heap = incident.heap->read();
+    incident.heap.reset();
     if (incident.rule->context.host && !incident.input.light)
         capture::collect_host(os_, kernel_log_slice, {}, incident.collected);
 

@@ -1,5 +1,7 @@
 #include "daemon/x86_instruction.h"
 
+#include <sys/utsname.h>
+
 #include <algorithm>
 #include <charconv>
 
@@ -228,6 +230,12 @@ std::size_t instruction_length(std::span<const std::uint8_t> bytes) {
         one_byte(in, op, p);
     }
     return in.ok ? in.at : 0;
+}
+
+UprobeAbilities UprobeAbilities::here() {
+    utsname system{};
+    ::uname(&system);
+    return of(system.release);
 }
 
 UprobeAbilities UprobeAbilities::of(std::string_view release) {

@@ -25,6 +25,7 @@ struct UprobeAbilities {
     // (arch/x86/kernel/uprobes.c); before, only the one-byte nop was.
     bool long_nops = false;
     static UprobeAbilities of(std::string_view release);
+    static UprobeAbilities here(); // of the running kernel
 };
 
 ProbePrice price_of(std::span<const std::uint8_t> instruction, const UprobeAbilities &abilities);

@@ -1,0 +1,28 @@
+// What the kernel side wrote of a heap, as a bundle will hold it.  Pure.
+#pragma once
+
+#include "bpf/heap.h"
+#include "capture/heap.h"
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+namespace incident::daemon {
+
+struct HeapReading {
+    bpf::heap_account account{};
+    std::vector<std::pair<std::uint64_t, bpf::heap_stack>> stacks;
+    std::vector<std::pair<std::uint64_t, bpf::heap_allocation>> live;
+    std::vector<bpf::heap_record> history; // as HeapMaps::history() gives it
+    std::uint64_t window_ns = 0;           // wanted
+    std::uint64_t read_ns = 0;
+};
+
+// Epochs a window is made of: it begins with one, so it is up to one longer than wanted.
+inline constexpr std::uint64_t epochs_a_window = HEAP_EPOCHS - 5;
+
+// Fills in all that the reading tells; since_ns of the snapshot is set.
+void add_reading(const HeapReading &reading, capture::HeapSnapshot &heap);
+
+} // namespace incident::daemon

@@ -1,0 +1,249 @@
+#include "daemon/heap_watch.h"
+
+#include "daemon/clocks.h"
+#include "daemon/heap_snapshot.h"
+#include "rules/match.h"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+namespace incident::daemon {
+
+namespace {
+
+constexpr std::uint64_t millisecond = 1'000'000, second = 1000 * millisecond;
+// A program's libraries are mapped within milliseconds of its start, others whenever it likes.
+constexpr std::uint64_t soon_ns[] = {0,
+                                     1 * millisecond,
+                                     1 * millisecond,
+                                     2 * millisecond,
+                                     4 * millisecond,
+                                     8 * millisecond,
+                                     16 * millisecond,
+                                     32 * millisecond,
+                                     64 * millisecond,
+                                     128 * millisecond,
+                                     256 * millisecond};
+constexpr std::uint64_t later_ns[] = {100 * millisecond, 1 * second, 10 * second};
+constexpr std::uint64_t at_last_ns = 60 * second;
+
+// What one process takes at worst.  Elements of a hash map come from kmalloc (kernel/bpf/memalloc.c): 8 bytes more
+// than map element, key and value, rounded up to a size there is.
+std::uint64_t worst_bytes(const HeapSizes &sizes) {
+    constexpr std::uint64_t live_element = 96, stack_element = 2048, bucket = 16;
+    return sizes.live * (live_element + bucket) + sizes.stacks * (stack_element + bucket) +
+           std::uint64_t{sizes.history} * sizeof(bpf::heap_record);
+}
+
+} // namespace
+
+capture::HeapSnapshot HeapSource::read() const {
+    return process_->snapshot(copy_ ? &*copy_ : nullptr, clock_ns(CLOCK_MONOTONIC));
+}
+
+HeapWatch::HeapWatch(capture::OsRoots os, UprobeAbilities abilities)
+    : os_(std::move(os)), cache_(abilities), worker_([this] { work(); }) {
+    for (unsigned slot = HEAP_PROCESSES; slot-- > 0;)
+        slots_->free.push_back(slot);
+}
+
+HeapWatch::~HeapWatch() {
+    {
+        const std::lock_guard lock(mutex_);
+        ending_ = true;
+    }
+    more_.notify_one();
+    worker_.join();
+    for (auto &[pid, known] : known_)
+        let_go(known);
+    known_.clear();
+    detacher_.reset();
+}
+
+// The closest that any rule about the process asks for; rule: whose wish it is.
+HeapWish HeapWatch::wish_for(const rules::ProcessFacts &process, std::span<const rules::Rule> rules,
+                             std::string &rule) const {
+    HeapWish wish;
+    wish.window_ns = static_cast<std::uint64_t>(config_.window.count());
+    for (const auto &each : rules) {
+        if (!each.enabled || !rules::mismatch(each.match, process).empty())
+            continue;
+        if (each.context.allocations > wish.level) {
+            wish.level = each.context.allocations;
+            rule = each.name;
+        }
+        // what has grown within a rule's time is asked of the same time
+        if (each.context.allocations != rules::Allocations::Pages)
+            for (const auto &condition : each.conditions)
+                if (const auto *memory = std::get_if<rules::MemoryCondition>(&condition.what); memory && memory->growth)
+                    wish.window_ns = std::max(wish.window_ns, static_cast<std::uint64_t>(memory->within.count()));
+    }
+    wish.sizes = {config_.live, config_.stacks, wish.level == rules::Allocations::History ? config_.history : 0};
+    return wish;
+}
+
+void HeapWatch::set_rules(std::span<const rules::Rule> rules, const rules::Config::Heap &config) {
+    config_ = config;
+    const bool wanted = std::ranges::any_of(rules, [](const rules::Rule &rule) {
+        return rule.enabled && rule.context.allocations != rules::Allocations::Pages;
+    });
+    if (wanted && !kernel_) {
+        auto kernel = HeapKernel::load();
+        unavailable_ = kernel ? "" : kernel.error().what;
+        if (kernel) {
+            kernel_ = std::move(*kernel);
+            detacher_.emplace();
+        } else {
+            spdlog::error("heaps cannot be recorded: {}", unavailable_);
+        }
+    }
+    if (!wanted) {
+        for (auto &[pid, known] : known_)
+            let_go(known);
+        known_.clear();
+    }
+}
+
+void HeapWatch::let_go(Known &known) {
+    memory_ -= known.bytes;
+    if (detacher_)
+        known.process->retire(*detacher_);
+}
+
+std::shared_ptr<HeapProcess> HeapWatch::record(const rules::ProcessFacts &process, std::uint64_t exec_ns,
+                                               const HeapWish &wish, std::uint64_t bytes) {
+    const auto refused = [&](std::string why) {
+        spdlog::warn("the heap of pid {} ({}) is not recorded: {}", process.pid, process.comm, why);
+        return std::make_shared<HeapProcess>(process.pid, process.start_boot_ns, exec_ns, wish, nullptr, std::nullopt,
+                                             std::move(why));
+    };
+    if (!kernel_)
+        return refused(unavailable_);
+    if (memory_ + bytes > config_.memory)
+        return refused(fmt::format("[heap] memory = {} MiB is taken: each process may take {} MiB",
+                                   config_.memory >> 20, (bytes + (1u << 20) - 1) >> 20));
+    std::optional<unsigned> number;
+    {
+        const std::lock_guard lock(slots_->mutex);
+        if (!slots_->free.empty()) {
+            number = slots_->free.back();
+            slots_->free.pop_back();
+        }
+    }
+    if (!number)
+        return refused(fmt::format("{} heaps are recorded already", HEAP_PROCESSES));
+    auto slot = std::make_unique<HeapSlot>(*kernel_, *number, [slots = slots_](unsigned free) {
+        const std::lock_guard lock(slots->mutex);
+        slots->free.push_back(free);
+    });
+    auto maps = HeapMaps::make(wish.sizes);
+    if (!maps)
+        return refused(maps.error().what);
+    bpf::heap_account settings{};
+    settings.epoch_ns = std::max<std::uint64_t>(wish.window_ns / (epochs_a_window - 1), millisecond);
+    settings.history_mask = wish.sizes.history ? wish.sizes.history - 1 : ~0ull;
+    if (auto begun = kernel_->begin(*number, settings, *maps); !begun)
+        return refused(begun.error().what);
+    auto recorded = std::make_shared<HeapProcess>(process.pid, process.start_boot_ns, exec_ns, wish, std::move(slot),
+                                                  std::move(*maps), "");
+    {
+        const std::lock_guard lock(mutex_);
+        looks_.push_back({clock_ns(CLOCK_MONOTONIC), 0, recorded});
+    }
+    more_.notify_one();
+    return recorded;
+}
+
+void HeapWatch::started(const rules::ProcessFacts &process, std::uint64_t exec_ns, std::span<const rules::Rule> rules) {
+    std::string rule;
+    const HeapWish wish = wish_for(process, rules, rule);
+    const auto found = known_.find(process.pid);
+    if (found != known_.end()) {
+        const auto &known = *found->second.process;
+        if (wish.level != rules::Allocations::Pages && known.start_boot_ns() == process.start_boot_ns &&
+            known.exec_ns() == exec_ns && known.wish() == wish && (known.recorded() || !kernel_))
+            return;
+        let_go(found->second);
+        known_.erase(found);
+    }
+    if (wish.level == rules::Allocations::Pages)
+        return;
+    Known known;
+    known.comm = process.comm;
+    known.rule = std::move(rule);
+    const std::uint64_t bytes = worst_bytes(wish.sizes);
+    known.process = record(process, exec_ns, wish, bytes);
+    known.bytes = known.process->recorded() ? bytes : 0;
+    memory_ += known.bytes;
+    known_.emplace(process.pid, std::move(known));
+}
+
+void HeapWatch::forget_ended(const std::function<bool(std::uint32_t, std::uint64_t)> &lives) {
+    for (auto it = known_.begin(); it != known_.end();) {
+        Known &known = it->second;
+        if (lives(known.process->pid(), known.process->start_boot_ns())) {
+            ++it;
+            continue;
+        }
+        let_go(known);
+        it = known_.erase(it);
+    }
+}
+
+std::shared_ptr<HeapSource> HeapWatch::source(std::uint32_t pid, std::uint64_t start_boot_ns, bool dying) const {
+    const auto found = known_.find(pid);
+    if (found == known_.end() || found->second.process->start_boot_ns() != start_boot_ns)
+        return nullptr;
+    const auto &process = found->second.process;
+    return std::make_shared<HeapSource>(process,
+                                        dying ? std::nullopt : std::optional(process->copy(clock_ns(CLOCK_MONOTONIC))));
+}
+
+std::vector<HeapWatch::Line> HeapWatch::lines() const {
+    std::vector<Line> lines;
+    for (const auto &[pid, known] : known_)
+        lines.push_back({pid, known.comm, known.process->state()});
+    std::ranges::sort(lines, {}, &Line::pid);
+    return lines;
+}
+
+std::optional<Recorder::RunTime> HeapWatch::run_time() const {
+    return kernel_ ? std::optional(kernel_->run_time()) : std::nullopt;
+}
+
+void HeapWatch::work() {
+    std::unique_lock lock(mutex_);
+    while (!ending_) {
+        const auto next = std::ranges::min_element(looks_, {}, &Look::due_ns);
+        const std::uint64_t now = clock_ns(CLOCK_MONOTONIC);
+        if (next == looks_.end()) {
+            more_.wait(lock);
+            continue;
+        }
+        if (next->due_ns > now) {
+            more_.wait_for(lock, std::chrono::nanoseconds(next->due_ns - now));
+            continue;
+        }
+        Look look = std::move(*next);
+        looks_.erase(next);
+        lock.unlock();
+        const auto process = look.process.lock();
+        if (process) {
+            const bool found = process->look(os_, cache_);
+            // Found: from the first of later_ns on.
+            constexpr unsigned tries = std::size(soon_ns);
+            look.attempt = found ? std::max(look.attempt + 1, tries) : look.attempt + 1;
+            const unsigned later = look.attempt - std::min(look.attempt, tries);
+            look.due_ns = clock_ns(CLOCK_MONOTONIC) + (look.attempt < tries          ? soon_ns[look.attempt]
+                                                       : later < std::size(later_ns) ? later_ns[later]
+                                                                                     : at_last_ns);
+        }
+        lock.lock();
+        if (process && !ending_)
+            looks_.push_back(std::move(look));
+    }
+}
+
+} // namespace incident::daemon
