@@ -1,4 +1,5 @@
 #include "rules/escape.h"
+#include "rules/heap_cost.h"
 #include "rules/parse.h"
 #include "rules/redaction.h"
 #include "rules/table_reader.h"
@@ -24,6 +25,7 @@ public:
     void parse(const DocumentPart &part) {
         TableReader file(part.root, "the configuration", part.broken, report_);
         section(file, "record", [this](TableReader &table) { record(table); });
+        section(file, "heap", [this](TableReader &table) { heap(table); });
         section(file, "capture", [this](TableReader &table) {
             table.duration("deadline", milliseconds(10), minutes(1), config_.capture.deadline);
             table.duration("core_wait", seconds(0), minutes(10), config_.capture.core_wait);
@@ -55,13 +57,16 @@ private:
         if (const Node *node = file.table(name, fmt::format("write [{}] and its keys below", name))) {
             TableReader table(*node, fmt::format("[{}]", name), file.broken(), report_);
             read(table);
-            for (const auto &[key, owner] : keys)
-                if (owner != name)
-                    table.belongs_elsewhere(key, fmt::format("'{}' belongs in [{}]", key, owner));
+            hint_at_owners(table);
             table.report_unknown();
         }
+        hint_at_owners(file);
+    }
+
+    // A key that the table itself has is a known one there, and no hint is asked for.
+    static void hint_at_owners(TableReader &table) {
         for (const auto &[key, owner] : keys)
-            file.belongs_elsewhere(key, fmt::format("'{}' belongs in [{}]", key, owner));
+            table.belongs_elsewhere(key, fmt::format("'{}' belongs in {}", key, owner));
     }
 
     template <std::unsigned_integral T>
@@ -97,6 +102,27 @@ private:
                         "raise 'memory_limit' or lower 'ring_buffer'");
             record.ring_buffer = before.ring_buffer;
             record.memory_limit = before.memory_limit;
+        }
+    }
+
+    void heap(TableReader &table) {
+        Config::Heap &heap = config_.heap;
+        const Config::Heap before = heap;
+        table.size("memory", 1 * MiB, 1 * TiB, heap.memory);
+        table.integer("live", 1024u, 16777216u, heap.live);
+        table.integer("stacks", 64u, 65536u, heap.stacks);
+        table.integer("history", 1024u, 4194304u, heap.history);
+        power_of_two(table, "history", before.history, heap.history);
+        table.duration("window", seconds(1), hours(1), heap.window);
+        if (const std::uint64_t one = heap_bytes(heap, Allocations::History); one > heap.memory) {
+            const Node *at = nullptr;
+            for (const char *key : {"memory", "live", "history", "stacks"})
+                at = at != nullptr ? at : table.find(key);
+            table.error(*at,
+                        fmt::format("one process may take {} KiB, more than 'memory' ({})", (one + KiB - 1) / KiB,
+                                    size_text(heap.memory)),
+                        "raise 'memory', or lower 'live', 'stacks' or 'history'");
+            heap = before;
         }
     }
 
@@ -169,15 +195,23 @@ private:
     // For the hint when a key stands in the wrong table.
     struct Owned {
         const char *key;
-        std::string owner;
+        const char *owner; // "[record]"
     };
     inline static const std::vector<Owned> keys = {
-        {"threads", "record"},      {"syscalls", "record"},   {"processes", "record"}, {"ring_buffer", "record"},
-        {"memory_limit", "record"}, {"paths", "record"},      {"deadline", "capture"}, {"core_wait", "capture"},
-        {"analyse", "capture"},     {"bundles", "budget"},    {"bytes", "budget"},     {"keep_free", "budget"},
-        {"redact", "privacy"},      {"allow_dump", "safety"}, {"never", "safety"},     {"dumps_per_hour", "safety"},
-        {"group", "access"},        {"unit", "hook"},         {"per_hour", "hook"},    {"full", "storm"},
-        {"light", "storm"},         {"window", "storm"},      {"level", "log"},
+        {"threads", "[record]"},      {"syscalls", "[record]"},
+        {"processes", "[record]"},    {"ring_buffer", "[record]"},
+        {"memory_limit", "[record]"}, {"paths", "[record]"},
+        {"deadline", "[capture]"},    {"core_wait", "[capture]"},
+        {"analyse", "[capture]"},     {"bundles", "[budget]"},
+        {"bytes", "[budget]"},        {"keep_free", "[budget]"},
+        {"redact", "[privacy]"},      {"allow_dump", "[safety]"},
+        {"never", "[safety]"},        {"dumps_per_hour", "[safety]"},
+        {"group", "[access]"},        {"unit", "[hook]"},
+        {"per_hour", "[hook]"},       {"full", "[storm]"},
+        {"light", "[storm]"},         {"window", "[heap] or [storm]"},
+        {"level", "[log]"},           {"memory", "[heap]"},
+        {"live", "[heap]"},           {"stacks", "[heap]"},
+        {"history", "[heap]"},
     };
 
     Report &report_;

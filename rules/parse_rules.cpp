@@ -57,7 +57,8 @@ private:
         for (const char *key : {"name", "on", "enabled", "match", "limit", "context", "dump", "condition", "count",
                                 "stalled", "window", "by"})
             file.belongs_elsewhere(key, fmt::format("'{}' belongs below a [[rule]] line", key));
-        for (const char *key : {"record", "capture", "budget", "privacy", "safety", "access", "hook", "storm", "log"})
+        for (const char *key :
+             {"record", "capture", "budget", "privacy", "safety", "access", "hook", "heap", "storm", "log"})
             file.belongs_elsewhere(key, fmt::format("[{}] belongs in incidentd.toml", key));
         file.report_unknown();
     }

@@ -53,6 +53,31 @@ void check_limit(TableReader &table, Rule &rule) {
                     "leave 'by' out");
 }
 
+bool names_some(const std::vector<std::string> &patterns) {
+    return !patterns.empty() && std::ranges::none_of(patterns, [](const std::string &pattern) {
+        return pattern.find_first_not_of('*') == std::string::npos;
+    });
+}
+
+// Probes on malloc cost on each of its calls: only in programs somebody has named.
+void check_allocations(TableReader &table, const Rule &rule) {
+    if (rule.context.allocations == Allocations::Pages)
+        return;
+    const Node &level = *table.node().find("context")->find("allocations");
+    if (about_host(rule))
+        table.error(
+            level,
+            fmt::format("'allocations' = {} is of a process, and this rule fires for the host", quote(level.string)),
+            rule.combine == Combine::One && !is_txg(rule.conditions[0]) ? "leave it out, or write by = \"process\""
+                                                                        : "leave it out");
+    else if (!names_some(rule.match.unit) && !names_some(rule.match.exe) && !names_some(rule.match.cgroup))
+        table.error(
+            level,
+            fmt::format("'allocations' = {} puts probes into processes, and 'match' names no unit, exe or cgroup",
+                        quote(level.string)),
+            "add match = { unit = [\"myapp.service\"] }; \"pages\" is for every process");
+}
+
 // A bare library name is looked for in the mappings of what `match` names.
 void check_library(TableReader &table, const Rule &rule, std::size_t index, const char *key, const ProbePoint &point) {
     if (point.binary.starts_with('/') || !rule.match.everything())
@@ -104,6 +129,7 @@ void check_together(TableReader &table, Rule &rule) {
     check_match(table, rule);
     check_limit(table, rule);
     check_dump(table, rule);
+    check_allocations(table, rule);
     for (std::size_t i = 0; i < rule.conditions.size(); ++i)
         if (const auto *latency = std::get_if<LatencyCondition>(&rule.conditions[i].what)) {
             check_library(table, rule, i, "enter", latency->enter);

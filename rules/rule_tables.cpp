@@ -67,6 +67,11 @@ void read_context(TableReader &rule, const std::string &where, Context &out) {
     table.boolean("memory", out.memory);
     table.boolean("host", out.host);
     table.boolean("environ", out.environ);
+    std::string allocations = "pages";
+    table.one_of("allocations", {"pages", "sizes", "history"}, allocations);
+    out.allocations = allocations == "history" ? Allocations::History
+                      : allocations == "sizes" ? Allocations::Sizes
+                                               : Allocations::Pages;
     table.report_unknown();
 }
 

@@ -23,6 +23,18 @@ const char *name_of(LimitBy by) {
     return "exe";
 }
 
+const char *name_of(Allocations level) {
+    switch (level) {
+    case Allocations::Sizes:
+        return "sizes";
+    case Allocations::History:
+        return "history";
+    case Allocations::Pages:
+        break;
+    }
+    return "pages";
+}
+
 std::string conditions_text(const Rule &rule) {
     if (rule.combine == Combine::One) // `on` stands with the name already
         return condition_keys(rule.conditions[0]).lines().substr(fmt::format("on = {}\n", toml(rule.kind)).size());
@@ -63,8 +75,10 @@ std::string rule_text(const Rule &rule) {
     out += fmt::format("limit = {}\n", limit.inline_table());
 
     const Context &context = rule.context;
-    out += fmt::format("context = {{ stack = \"{}\", files = {}, memory = {}, host = {}, environ = {} }}\n",
-                       size_text(context.stack_bytes), context.files, context.memory, context.host, context.environ);
+    out += fmt::format(
+        "context = {{ stack = \"{}\", files = {}, memory = {}, host = {}, environ = {}, allocations = {} }}\n",
+        size_text(context.stack_bytes), context.files, context.memory, context.host, context.environ,
+        toml(std::string(name_of(context.allocations))));
     if (rule.dump)
         out += dump_text(*rule.dump);
     return out;

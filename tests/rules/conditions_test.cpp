@@ -224,7 +224,7 @@ stalled = "900ms"
 window = "30s"
 by = "host"
 limit = { cooldown = "0s", by = "rule" }
-context = { stack = "32KiB", files = true, memory = true, host = true, environ = false }
+context = { stack = "32KiB", files = true, memory = true, host = true, environ = false, allocations = "pages" }
 )");
     EXPECT_EQ(rule_of("good-composite.toml", "growing-in-reclaim").text,
               R"([[rule]]
@@ -238,7 +238,7 @@ condition = [
 ]
 match = { exe = ["/usr/bin/*"] }
 limit = { cooldown = "0s", by = "exe" }
-context = { stack = "32KiB", files = true, memory = true, host = true, environ = false }
+context = { stack = "32KiB", files = true, memory = true, host = true, environ = false, allocations = "pages" }
 dump = { signal = "SIGABRT", dry_run = false }
 )");
     EXPECT_THAT(rule_of("good-process.toml", "some-status").text,

@@ -31,6 +31,7 @@ TEST(ParseRules, Defaults) {
     EXPECT_EQ(rule.limit.by, LimitBy::Exe);
     EXPECT_EQ(rule.context.stack_bytes, 32u * 1024);
     EXPECT_FALSE(rule.context.environ);
+    EXPECT_EQ(rule.context.allocations, Allocations::Pages);
     EXPECT_EQ(rule.at.file, "test.toml");
     EXPECT_EQ(rule.at.line, 2);
     EXPECT_EQ(rule.at.column, 1);
@@ -62,6 +63,7 @@ TEST(ParseRules, EveryKey) {
     EXPECT_FALSE(rule.context.memory);
     EXPECT_FALSE(rule.context.host);
     EXPECT_TRUE(rule.context.environ);
+    EXPECT_EQ(rule.context.allocations, Allocations::History);
     const auto &condition = std::get<SignalCondition>(rule.conditions[0].what);
     std::bitset<65> expected;
     for (int number : {SIGABRT, SIGSEGV, SIGFPE, SIGRTMIN + 3, SIGRTMAX, SIGKILL})
@@ -89,7 +91,7 @@ fatal = true
 sender = { comm = ["kill*"], uid = [0, 0], self = false }
 match = { unit = ["worker@*.service", "batch.slice"], exe = ["/usr/bin/*"], comm = ["python3", "exactly-15-char"], cgroup = ["/system.slice/*"], uid = [65534, 1000] }
 limit = { cooldown = "90s", per_hour = 20, by = "process" }
-context = { stack = "256KiB", files = false, memory = false, host = false, environ = true }
+context = { stack = "256KiB", files = false, memory = false, host = false, environ = true, allocations = "history" }
 )");
     EXPECT_EQ(rules[1].text,
               R"([[rule]]
@@ -99,7 +101,7 @@ enabled = true
 signals = ["SIGILL", "SIGTRAP", "SIGABRT", "SIGBUS", "SIGFPE", "SIGSEGV", "SIGSYS"]
 fatal = false
 limit = { cooldown = "1d", by = "exe" }
-context = { stack = "0B", files = true, memory = true, host = true, environ = false }
+context = { stack = "0B", files = true, memory = true, host = true, environ = false, allocations = "pages" }
 )");
 }
 
@@ -142,6 +144,11 @@ TEST(ParseConfig, EveryKey) {
     EXPECT_EQ(c.record.ring_buffer, 8u << 20);
     EXPECT_EQ(c.record.memory_limit, 1u << 30);
     EXPECT_TRUE(c.record.all_paths);
+    EXPECT_EQ(c.heap.memory, 1u << 30);
+    EXPECT_EQ(c.heap.live, 200000u);
+    EXPECT_EQ(c.heap.stacks, 1000u);
+    EXPECT_EQ(c.heap.history, 4096u);
+    EXPECT_EQ(c.heap.window, seconds(30));
     EXPECT_EQ(c.capture.deadline, milliseconds(500));
     EXPECT_EQ(c.capture.core_wait, seconds(0));
     EXPECT_FALSE(c.capture.analyse);
@@ -237,6 +244,11 @@ TEST(Shipped, ConfigurationStatesTheDefaults) {
     EXPECT_EQ(a.record.ring_buffer, defaults.record.ring_buffer);
     EXPECT_EQ(a.record.memory_limit, defaults.record.memory_limit);
     EXPECT_EQ(a.record.all_paths, defaults.record.all_paths);
+    EXPECT_EQ(a.heap.memory, defaults.heap.memory);
+    EXPECT_EQ(a.heap.live, defaults.heap.live);
+    EXPECT_EQ(a.heap.stacks, defaults.heap.stacks);
+    EXPECT_EQ(a.heap.history, defaults.heap.history);
+    EXPECT_EQ(a.heap.window, defaults.heap.window);
     EXPECT_EQ(a.capture.deadline, defaults.capture.deadline);
     EXPECT_EQ(a.capture.core_wait, defaults.capture.core_wait);
     EXPECT_EQ(a.budget.bundles, defaults.budget.bundles);
