@@ -2,6 +2,7 @@
 
 #include "capture/decode_text.h"
 #include "capture/render_core.h"
+#include "capture/render_heap.h"
 #include "capture/render_parts.h"
 
 #include <nlohmann/json.hpp>
@@ -66,6 +67,9 @@ std::vector<std::pair<std::string, std::string>> render_all(const RenderContext 
     if (!context.collected.file("process/auxv"))
         if (std::string auxv = kernel_auxv(context.input.process.event); !auxv.empty())
             files.emplace_back("process/auxv", std::move(auxv));
+    if (context.input.process.heap)
+        for (auto &file : render_heap(*context.input.process.heap, context.input.light, redactor))
+            files.push_back(std::move(file));
     const Json incident = incident_of(context, redactor);
     files.emplace_back("summary.txt", render_summary(incident, threads, files.front().second));
     files.emplace_back("incident.json", json_text(incident));

@@ -47,7 +47,7 @@ struct MemoryImage {
 MemoryImage render_memory(const RenderContext &context);
 
 // Bundle paths under which all of it is stored, in writing order: timeline.jsonl,
-// threads.json, memory.json, memory.bin, process/*, host/*, summary.txt, incident.json.
+// threads.json, memory.json, memory.bin, process/*, host/*, heap.json, heap/*, summary.txt, incident.json.
 std::vector<std::pair<std::string, std::string>> render_all(const RenderContext &context);
 
 // incident.json and summary.txt again with another core link, for IncidentsDir::amend().

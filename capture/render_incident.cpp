@@ -2,6 +2,7 @@
 
 #include "capture/render_core.h"
 #include "capture/render_facts.h"
+#include "capture/render_heap.h"
 #include "capture/render_lines.h"
 #include "capture/render_modules.h"
 #include "capture/render_parts.h"
@@ -63,6 +64,8 @@ public:
         json["memory"] = memory();
         if (of_memory()) // the kind's object and the process's account are one
             json["memory"].update(trigger_json(context_, redactor_));
+        if (process_.heap)
+            json["heap"] = heap_summary(*process_.heap, input_.light, redactor_);
         json["limits"] = limits();
         json["clocks"] = clocks();
         json["versions"] = {{"incidentd", INCIDENTD_VERSION}, {"event_layout", event_.h.layout}, {"kernel", kernel()}};

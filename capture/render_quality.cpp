@@ -1,6 +1,7 @@
 #include "capture/render_quality.h"
 
 #include "capture/decode_text.h"
+#include "capture/render_heap.h"
 #include "capture/render_lines.h"
 
 #include "capture/render_threads.h"
@@ -122,6 +123,9 @@ private:
     void count_losses() {
         for (const Loss &given : context_.input.losses)
             loss(given.where, given.reason, given.count);
+        if (process_.heap)
+            for (const Loss &of_heap : heap_losses(*process_.heap))
+                loss(of_heap.where, redactor_.text(of_heap.reason), of_heap.count);
         if (!process_.entry && !std::holds_alternative<SignalTrigger>(context_.input.trigger)) {
             // a rule about the host fires for processes that nobody records
         } else if (!process_.entry) {
