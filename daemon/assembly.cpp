@@ -77,7 +77,10 @@ void Assembler::on_watch(const bpf::watch_event &event) {
     const bool watch = engine_.watches(facts);
     spdlog::debug("watch {} pid {} exe {} cgroup {}: {}", facts.comm, facts.pid, facts.exe, facts.cgroup, watch);
     facts_.learn(event.key, facts);
-    recorder_.give_verdict(event.key, watch, hooks_.rules_of(facts));
+    const ProcessRules rules = hooks_.rules_of(facts);
+    recorder_.give_verdict(event.key, watch, rules);
+    if (watch && (rules.rules & plan_.told())) // the kernel side would tell of it at its next system call
+        hooks_.on_started(facts);
 }
 
 // Offers an event to the rules; the first that fires makes the bundle.

@@ -2,6 +2,7 @@
 
 #include "daemon/clocks.h"
 #include "daemon/heap_snapshot.h"
+#include "rules/heap_cost.h"
 #include "rules/match.h"
 
 #include <fmt/format.h>
@@ -28,14 +29,6 @@ constexpr std::uint64_t soon_ns[] = {0,
                                      256 * millisecond};
 constexpr std::uint64_t later_ns[] = {100 * millisecond, 1 * second, 10 * second};
 constexpr std::uint64_t at_last_ns = 60 * second;
-
-// What one process takes at worst.  Elements of a hash map come from kmalloc (kernel/bpf/memalloc.c): 8 bytes more
-// than map element, key and value, rounded up to a size there is.
-std::uint64_t worst_bytes(const HeapSizes &sizes) {
-    constexpr std::uint64_t live_element = 96, stack_element = 2048, bucket = 16;
-    return sizes.live * (live_element + bucket) + sizes.stacks * (stack_element + bucket) +
-           std::uint64_t{sizes.history} * sizeof(bpf::heap_record);
-}
 
 } // namespace
 
@@ -173,7 +166,7 @@ void HeapWatch::started(const rules::ProcessFacts &process, std::uint64_t exec_n
     Known known;
     known.comm = process.comm;
     known.rule = std::move(rule);
-    const std::uint64_t bytes = worst_bytes(wish.sizes);
+    const std::uint64_t bytes = rules::heap_bytes(config_, wish.level);
     known.process = record(process, exec_ns, wish, bytes);
     known.bytes = known.process->recorded() ? bytes : 0;
     memory_ += known.bytes;

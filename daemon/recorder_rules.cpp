@@ -165,7 +165,7 @@ void Recorder::apply(const rules::Engine &engine, const TriggerPlan &plan) {
     bss->oom_wanted = plan.oom;
     bss->syscall_rules = plan.syscall;
     bss->exit_rules = plan.exit;
-    bss->told_rules = plan.latency | plan.heap;
+    bss->told_rules = plan.told();
     bss->blocked_rules = plan.blocked;
     bss->block_io_rules = plan.block_io;
     bss->reclaim_rules = plan.reclaim;

@@ -40,6 +40,7 @@ struct TriggerPlan {
     };
     std::vector<Tracepoint> tracepoints;
 
+    std::uint64_t told() const { return latency | heap; } // their processes are told of when they start
     bool any() const { return !assigned.empty(); }
 };
 
