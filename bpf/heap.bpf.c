@@ -133,21 +133,23 @@ static __always_inline void turn_stack_epoch(struct heap_stack *stack, __u64 epo
 
 /* ---- call stacks ----------------------------------------------------------- */
 
-/* All ones where the word points into the range.  Without a branch: the verifier walks the loop once. */
-static __always_inline __u64 within(__u64 word, __u64 start, __u64 length)
+static __always_inline void count_at(struct heap_stack *stack, __u64 size, __u64 epoch)
 {
-    __u64 offset = word - start;
-    return (__u64)((__s64)((offset - length) & ~offset) >> 63);
+    turn_stack_epoch(stack, epoch);
+    COUNT(stack->sums.allocations, 1);
+    COUNT(stack->sums.allocated_bytes, size);
 }
 
 /* Id of the stack that regs are at the top of: of the words that may be return addresses, and how deep they
- * lie.  Kept where it is new.  0: it could not be read, or there is no room. */
+ * lie.  Kept where it is new.  0: it could not be read, or there is no room.
+ * allocates: counted there at once, which spares a look-up; see uncount(). */
 static __noinline __u64 stack_id(struct heap_thread *thread, struct heap_account *account, struct pt_regs *regs,
-                                 __u32 slot, __u64 now)
+                                 __u64 now, int allocates)
 {
     if (!thread || !account || !regs)
         return 0;
     struct heap_stack *fresh = &thread->fresh;
+    __u32 slot = thread->slot;
     __u64 *words = (__u64 *)fresh->slice;
     __u32 length = HEAP_SLICE;
     if (bpf_probe_read_user(fresh->slice, HEAP_SLICE, (void *)regs->sp)) {
@@ -166,17 +168,21 @@ static __noinline __u64 stack_id(struct heap_thread *thread, struct heap_account
     }
     for (int i = 0; i < HEAP_SLICE / 8; i++) {
         __u64 word = words[i];
-        word &=
-            within(word, start[0], extent[0]) | within(word, start[1], extent[1]) | within(word, start[2], extent[2]);
-        hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL; /* 2^64 / golden ratio */
-        hash ^= hash >> 29;
+        if (word - start[0] < extent[0] || word - start[1] < extent[1] || word - start[2] < extent[2]) {
+            hash = (hash ^ word ^ i) * 0x9e3779b97f4a7c15ULL; /* 2^64 / golden ratio */
+            hash ^= hash >> 29;
+        }
     }
     hash |= 1; /* 0 is none */
     void *stacks = bpf_map_lookup_elem(&heap_stacks, &slot);
     if (!stacks)
         return 0;
-    if (bpf_map_lookup_elem(stacks, &hash))
+    struct heap_stack *stack = bpf_map_lookup_elem(stacks, &hash);
+    if (stack) {
+        if (allocates)
+            count_at(stack, thread->size, now >> (account->epoch_shift & 63));
         return hash;
+    }
     __builtin_memset(fresh, 0, __builtin_offsetof(struct heap_stack, slice));
     fresh->first_ns = now;
     fresh->length = length;
@@ -189,10 +195,14 @@ static __noinline __u64 stack_id(struct heap_thread *thread, struct heap_account
     fresh->r13 = regs->r13;
     fresh->r14 = regs->r14;
     fresh->r15 = regs->r15;
-    if (bpf_map_update_elem(stacks, &hash, fresh, BPF_NOEXIST) && !bpf_map_lookup_elem(stacks, &hash)) {
+    bpf_map_update_elem(stacks, &hash, fresh, BPF_NOEXIST); /* another thread may have been faster */
+    stack = bpf_map_lookup_elem(stacks, &hash);
+    if (!stack) {
         COUNT(account->no_stack, 1);
         return 0;
     }
+    if (allocates)
+        count_at(stack, thread->size, now >> (account->epoch_shift & 63));
     return hash;
 }
 
@@ -282,7 +292,7 @@ static __noinline int allocated(struct heap_account *account, struct heap_thread
     void *live = bpf_map_lookup_elem(&heap_live, &slot);
     if (!live)
         return 0;
-    __u64 now = bpf_ktime_get_ns(), epoch = now / (account->epoch_ns | 1);
+    __u64 now = bpf_ktime_get_ns(), epoch = now >> (account->epoch_shift & 63);
     struct heap_allocation allocation = {
         .size = thread->size,
         .stack = thread->stack,
@@ -316,13 +326,6 @@ static __noinline int allocated(struct heap_account *account, struct heap_thread
         COUNT(account->sizes[class].allocations, 1);
         COUNT(account->sizes[class].bytes, allocation.size);
     }
-    void *stacks = bpf_map_lookup_elem(&heap_stacks, &slot);
-    struct heap_stack *stack = stacks && allocation.stack ? bpf_map_lookup_elem(stacks, &allocation.stack) : 0;
-    if (stack) {
-        turn_stack_epoch(stack, epoch);
-        COUNT(stack->sums.allocations, 1);
-        COUNT(stack->sums.allocated_bytes, allocation.size);
-    }
     if (keeps_history(account)) {
         struct heap_record record = {
             .t_ns = now,
@@ -351,7 +354,7 @@ static __noinline int freed(struct heap_account *account, struct freeing *free, 
     if (!account || !free || !was)
         return 0;
     __u32 slot = free->slot;
-    __u64 epoch = free->t_ns / (account->epoch_ns | 1);
+    __u64 epoch = free->t_ns >> (account->epoch_shift & 63);
     if (account->epoch < epoch)
         turn_epoch(account, epoch);
     if (known) {
@@ -385,7 +388,7 @@ static __always_inline struct heap_account *account_of(struct task_struct *task,
     struct heap_account *account = bpf_map_lookup_elem(&heap_accounts, &slot);
     if (!account)
         return 0;
-    __u64 mm = (__u64)BPF_CORE_READ(task, mm), known = LOAD(account->mm);
+    __u64 mm = (__u64)task->mm, known = LOAD(account->mm);
     if (!known)
         known = __sync_val_compare_and_swap(&account->mm, 0, mm) ?: mm;
     if (known == mm)
@@ -428,10 +431,28 @@ static __noinline int restore_old(struct heap_account *account, struct heap_thre
     return 0;
 }
 
+/* The call has come to nothing, or to another size than was asked for: its stack was counted when it began. */
+static __noinline int uncount(struct heap_thread *thread, __u64 allocations, __u64 bytes)
+{
+    if (!thread)
+        return 0;
+    __u32 slot = thread->slot;
+    __u64 id = thread->stack;
+    void *stacks = bpf_map_lookup_elem(&heap_stacks, &slot);
+    struct heap_stack *stack = stacks && id ? bpf_map_lookup_elem(stacks, &id) : 0;
+    if (stack) {
+        COUNT(stack->sums.allocations, -allocations);
+        COUNT(stack->sums.allocated_bytes, -bytes);
+    }
+    return 0;
+}
+
 static __always_inline void drop_call(struct heap_account *account, struct heap_thread *thread)
 {
-    if (thread->sp)
+    if (thread->sp) {
         COUNT(account->unfinished, 1);
+        uncount(thread, 1, thread->size);
+    }
     restore_old(account, thread);
     thread->sp = 0;
 }
@@ -481,7 +502,6 @@ int heap_enter(struct pt_regs *regs)
     int carried = jumped && thread->had_old;
     thread->function = function;
     thread->slot = slot;
-    thread->size = size;
     thread->out = first;
     thread->old = old;
     __u64 now = bpf_ktime_get_ns();
@@ -489,7 +509,11 @@ int heap_enter(struct pt_regs *regs)
         thread->returns_to = 0;
         if (cookie & HEAP_LEAVE_AT_RET)
             bpf_probe_read_user(&thread->returns_to, sizeof(thread->returns_to), (void *)regs->sp);
-        thread->stack = stack_id(thread, account, regs, slot, now);
+        thread->size = size;
+        thread->stack = stack_id(thread, account, regs, now, 1);
+    } else if (thread->size != size) {
+        uncount(thread, 0, thread->size - size);
+        thread->size = size;
     }
     if (old && !carried) {
         thread->old_ns = now;
@@ -532,6 +556,7 @@ int heap_leave(struct pt_regs *regs)
             address = 0;
     } else if (function == HEAP_XALLOCX) {
         address = thread->old;
+        uncount(thread, 0, thread->size - result);
         thread->size = result;
     }
     __u64 flags = 0;
@@ -539,6 +564,7 @@ int heap_leave(struct pt_regs *regs)
         /* realloc(p, 0) frees and may return NULL (glibc); else NULL says that nothing has happened */
         if (!address && (thread->size || function == HEAP_RALLOCX)) {
             restore_old(account, thread);
+            uncount(thread, 1, thread->size);
             COUNT(account->failed, 1);
             return 0;
         }
@@ -551,10 +577,13 @@ int heap_leave(struct pt_regs *regs)
         flags = free.flags;
         freed(account, &free, &thread->was, thread->had_old);
         thread->had_old = 0;
-        if (!address)
+        if (!address) {
+            uncount(thread, 1, thread->size);
             return 0;
+        }
     }
     if (!address) {
+        uncount(thread, 1, thread->size);
         COUNT(account->failed, 1);
         return 0;
     }
@@ -601,7 +630,8 @@ int heap_free(struct pt_regs *regs)
     struct freeing free = {.address = regs->di, .t_ns = bpf_ktime_get_ns(), .slot = slot, .function = (__u8)function};
     if (keeps_history(account)) {
         thread->function = function;
-        free.stack = stack_id(thread, account, regs, slot, free.t_ns);
+        thread->slot = slot;
+        free.stack = stack_id(thread, account, regs, free.t_ns, 0);
     }
     struct heap_allocation was = {};
     int known = take_out(slot, free.address, &was);

@@ -89,7 +89,7 @@ struct heap_sums {
 
 /* What the sums were when an epoch began in which something happened. */
 struct heap_checkpoint {
-    __u64 epoch; /* t_ns / epoch_ns; 0: unused */
+    __u64 epoch; /* 0: unused */
     struct heap_sums sums;
 };
 
@@ -112,8 +112,8 @@ struct heap_class {
 
 /* Map "heap_accounts", by slot.  The first part is written by the daemon before it attaches. */
 struct heap_account {
-    __u64 mm; /* kernel address of the address space it is about; 0: that of the first call seen */
-    __u64 epoch_ns;
+    __u64 mm;           /* kernel address of the address space it is about; 0: that of the first call seen */
+    __u64 epoch_shift;  /* an epoch lasts 2^shift ns: t_ns >> shift is its number */
     __u64 history_mask; /* records of the history - 1; ~0: level "sizes", no history */
     struct {
         __u64 start, length;

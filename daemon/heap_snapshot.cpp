@@ -71,10 +71,10 @@ void add_history(const HeapReading &reading, capture::HeapSnapshot &heap) {
 void add_reading(const HeapReading &reading, capture::HeapSnapshot &heap) {
     const auto &account = reading.account;
     heap.read_ns = reading.read_ns;
-    const std::uint64_t epoch_ns = account.epoch_ns | 1; // as the kernel side divides
-    const std::uint64_t now = reading.read_ns / epoch_ns, wanted = (reading.window_ns + epoch_ns - 1) / epoch_ns,
+    const std::uint64_t shift = account.epoch_shift & 63, now = reading.read_ns >> shift,
+                        wanted = (reading.window_ns + (1ull << shift) - 1) >> shift,
                         from = now - std::min({now, wanted, epochs_a_window});
-    heap.window_from_ns = std::max(from * epoch_ns, heap.since_ns);
+    heap.window_from_ns = std::max(from << shift, heap.since_ns);
     heap.total = sums_of(account.sums);
     const int then = checkpoint_from(account.checkpoint, from);
     if (then >= 0)

@@ -19,8 +19,15 @@ struct HeapReading {
     std::uint64_t read_ns = 0;
 };
 
-// Epochs a window is made of: it begins with one, so it is up to one longer than wanted.
-inline constexpr std::uint64_t epochs_a_window = HEAP_EPOCHS - 5;
+// At most so many epochs make a window.  It begins with one, so it is up to an epoch longer than wanted.
+inline constexpr std::uint64_t epochs_a_window = HEAP_EPOCHS - 1;
+// The shortest epochs, 2^shift ns, that so many of them are as long as the window.
+constexpr std::uint64_t epoch_shift(std::uint64_t window_ns) {
+    std::uint64_t shift = 20; // a millisecond
+    while (shift < 63 && (epochs_a_window << shift) < window_ns)
+        ++shift;
+    return shift;
+}
 
 // Fills in all that the reading tells; since_ns of the snapshot is set.
 void add_reading(const HeapReading &reading, capture::HeapSnapshot &heap);

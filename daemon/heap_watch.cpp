@@ -135,7 +135,7 @@ std::shared_ptr<HeapProcess> HeapWatch::record(const rules::ProcessFacts &proces
     if (!maps)
         return refused(maps.error().what);
     bpf::heap_account settings{};
-    settings.epoch_ns = std::max<std::uint64_t>(wish.window_ns / (epochs_a_window - 1), millisecond);
+    settings.epoch_shift = epoch_shift(wish.window_ns);
     settings.history_mask = wish.sizes.history ? wish.sizes.history - 1 : ~0ull;
     if (auto begun = kernel_->begin(*number, settings, *maps); !begun)
         return refused(begun.error().what);
