@@ -78,8 +78,8 @@ struct HeapSnapshot {
     std::uint64_t unknown_frees = 0, failed = 0, unfinished = 0, unentered = 0, no_frame = 0, no_stack = 0,
                   strangers = 0;
     std::uint64_t history_written = 0; // records ever; the oldest were overwritten
-    std::uint64_t calls_ns = 0,
-                  calls = 0; // measured: run time of the recorder's programs, and their runs; 0: not measured
+    // Calls seen, and by what they were slowed together, at the price measured on that machine; 0: not measured.
+    std::uint64_t calls = 0, calls_ns = 0;
     struct Class {
         std::uint64_t allocations = 0, bytes = 0;
     };

@@ -496,10 +496,10 @@ std::string Daemon::answer(const std::string &request) {
         return "{\"error\": \"unknown request\"}\n";
     const auto now = clock_ns(CLOCK_MONOTONIC);
     const ConditionStates states = condition_states();
-    return status_json({*recorder_, *engine_, *storm_, *hook_, states, costs_, rule_errors_, counters_,
-                        analyst_->counters(), analyst_->pending(), assembler_->open() + writer_->pending(),
-                        assembler_->counters().suppressed, options_.state, lock_->before(),
-                        clock_ns(CLOCK_REALTIME) - (now - started_ns_), now - started_ns_});
+    return status_json({*recorder_, *engine_, *storm_, *hook_, *heaps_, config_.heap.memory, states, costs_,
+                        rule_errors_, counters_, analyst_->counters(), analyst_->pending(),
+                        assembler_->open() + writer_->pending(), assembler_->counters().suppressed, options_.state,
+                        lock_->before(), clock_ns(CLOCK_REALTIME) - (now - started_ns_), now - started_ns_});
 }
 
 int check(const Options &options) {

@@ -59,6 +59,7 @@ void Daemon::warn_of_states() const {
 ConditionStates Daemon::condition_states() const {
     ConditionStates states;
     latency_->describe(states);
+    heaps_->describe(states);
     const capture::ProbeState zfs = txg_->state();
     for (const auto &rule : engine_->rules())
         for (std::size_t i = 0; i < rule.conditions.size(); ++i)

@@ -33,7 +33,13 @@ constexpr std::uint64_t at_last_ns = 60 * second;
 } // namespace
 
 capture::HeapSnapshot HeapSource::read() const {
-    return process_->snapshot(copy_ ? &*copy_ : nullptr, clock_ns(CLOCK_MONOTONIC));
+    auto heap = process_->snapshot(copy_ ? &*copy_ : nullptr, clock_ns(CLOCK_MONOTONIC));
+    if (price_) {
+        const std::uint64_t frees = heap.total.frees + heap.unknown_frees;
+        heap.calls = heap.total.allocations + frees;
+        heap.calls_ns = heap.total.allocations * price_->allocation_ns + frees * price_->free_ns;
+    }
+    return heap;
 }
 
 HeapWatch::HeapWatch(capture::OsRoots os, UprobeAbilities abilities)
@@ -88,6 +94,9 @@ void HeapWatch::set_rules(std::span<const rules::Rule> rules, const rules::Confi
         if (kernel) {
             kernel_ = std::move(*kernel);
             detacher_.emplace();
+            const std::lock_guard lock(mutex_);
+            prices_wanted_ = true;
+            more_.notify_one();
         } else {
             spdlog::error("heaps cannot be recorded: {}", unavailable_);
         }
@@ -105,6 +114,18 @@ void HeapWatch::let_go(Known &known) {
         known.process->retire(*detacher_);
 }
 
+std::unique_ptr<HeapSlot> HeapWatch::take_slot() {
+    const std::lock_guard lock(slots_->mutex);
+    if (slots_->free.empty())
+        return nullptr;
+    const unsigned number = slots_->free.back();
+    slots_->free.pop_back();
+    return std::make_unique<HeapSlot>(*kernel_, number, [slots = slots_](unsigned free) {
+        const std::lock_guard given(slots->mutex);
+        slots->free.push_back(free);
+    });
+}
+
 std::shared_ptr<HeapProcess> HeapWatch::record(const rules::ProcessFacts &process, std::uint64_t exec_ns,
                                                const HeapWish &wish, std::uint64_t bytes) {
     const auto refused = [&](std::string why) {
@@ -117,27 +138,16 @@ std::shared_ptr<HeapProcess> HeapWatch::record(const rules::ProcessFacts &proces
     if (memory_ + bytes > config_.memory)
         return refused(fmt::format("[heap] memory = {} MiB is taken: each process may take {} MiB",
                                    config_.memory >> 20, (bytes + (1u << 20) - 1) >> 20));
-    std::optional<unsigned> number;
-    {
-        const std::lock_guard lock(slots_->mutex);
-        if (!slots_->free.empty()) {
-            number = slots_->free.back();
-            slots_->free.pop_back();
-        }
-    }
-    if (!number)
+    auto slot = take_slot();
+    if (!slot)
         return refused(fmt::format("{} heaps are recorded already", HEAP_PROCESSES));
-    auto slot = std::make_unique<HeapSlot>(*kernel_, *number, [slots = slots_](unsigned free) {
-        const std::lock_guard lock(slots->mutex);
-        slots->free.push_back(free);
-    });
     auto maps = HeapMaps::make(wish.sizes);
     if (!maps)
         return refused(maps.error().what);
     bpf::heap_account settings{};
     settings.epoch_shift = epoch_shift(wish.window_ns);
     settings.history_mask = wish.sizes.history ? wish.sizes.history - 1 : ~0ull;
-    if (auto begun = kernel_->begin(*number, settings, *maps); !begun)
+    if (auto begun = kernel_->begin(slot->number(), settings, *maps); !begun)
         return refused(begun.error().what);
     auto recorded = std::make_shared<HeapProcess>(process.pid, process.start_boot_ns, exec_ns, wish, std::move(slot),
                                                   std::move(*maps), "");
@@ -191,7 +201,8 @@ std::shared_ptr<HeapSource> HeapWatch::source(std::uint32_t pid, std::uint64_t s
         return nullptr;
     const auto &process = found->second.process;
     return std::make_shared<HeapSource>(process,
-                                        dying ? std::nullopt : std::optional(process->copy(clock_ns(CLOCK_MONOTONIC))));
+                                        dying ? std::nullopt : std::optional(process->copy(clock_ns(CLOCK_MONOTONIC))),
+                                        price(process->wish().level));
 }
 
 std::vector<HeapWatch::Line> HeapWatch::lines() const {
@@ -202,14 +213,54 @@ std::vector<HeapWatch::Line> HeapWatch::lines() const {
     return lines;
 }
 
-std::optional<Recorder::RunTime> HeapWatch::run_time() const {
-    return kernel_ ? std::optional(kernel_->run_time()) : std::nullopt;
+std::optional<HeapPrice> HeapWatch::price(rules::Allocations level) const {
+    const std::lock_guard lock(mutex_);
+    return level == rules::Allocations::History ? history_price_
+           : level == rules::Allocations::Sizes ? sizes_price_
+                                                : std::nullopt;
+}
+
+void HeapWatch::describe(ConditionStates &states) const {
+    for (const auto &[pid, known] : known_) {
+        const auto heap = known.process->state();
+        RuleState &state = states[known.rule + ":0"];
+        if (heap.reason.empty() || state.state != "active")
+            continue;
+        state.state = "degraded";
+        state.reason = fmt::format("allocations of pid {} ({}) are not recorded: {}", pid, known.comm, heap.reason);
+    }
+}
+
+// Where it fails nobody is told a price.
+void HeapWatch::measure_prices() {
+    for (const bool history : {false, true}) {
+        auto slot = take_slot();
+        if (!slot)
+            return;
+        const auto measured = measure_heap_price(*kernel_, std::move(slot), history, *detacher_);
+        if (!measured) {
+            spdlog::warn("what recording a heap costs here could not be measured: {}", measured.error().what);
+            return;
+        }
+        spdlog::info("recording a heap at level \"{}\" adds {} ns to an allocation and {} ns to a free on this machine",
+                     history ? "history" : "sizes", measured->allocation_ns, measured->free_ns);
+        const std::lock_guard lock(mutex_);
+        (history ? history_price_ : sizes_price_) = *measured;
+    }
 }
 
 void HeapWatch::work() {
     std::unique_lock lock(mutex_);
     while (!ending_) {
         const auto next = std::ranges::min_element(looks_, {}, &Look::due_ns);
+        // Between looks: whoever has just started is not kept waiting.
+        if (prices_wanted_ && (next == looks_.end() || next->attempt >= std::size(soon_ns))) {
+            prices_wanted_ = false;
+            lock.unlock();
+            measure_prices();
+            lock.lock();
+            continue;
+        }
         const std::uint64_t now = clock_ns(CLOCK_MONOTONIC);
         if (next == looks_.end()) {
             more_.wait(lock);

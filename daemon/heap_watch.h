@@ -4,6 +4,7 @@
 // a slow file keep nobody waiting there but other heaps.
 #pragma once
 
+#include "daemon/heap_price.h"
 #include "daemon/heap_process.h"
 #include "daemon/rule_states.h"
 #include "rules/config.h"
@@ -22,13 +23,15 @@ namespace incident::daemon {
 // What a bundle takes of a heap; read() on the writer's thread, for there is much of it.
 class HeapSource {
 public:
-    HeapSource(std::shared_ptr<const HeapProcess> process, std::optional<HeapProcess::Copy> copy)
-        : process_(std::move(process)), copy_(std::move(copy)) {}
+    HeapSource(std::shared_ptr<const HeapProcess> process, std::optional<HeapProcess::Copy> copy,
+               std::optional<HeapPrice> price)
+        : process_(std::move(process)), copy_(std::move(copy)), price_(price) {}
     capture::HeapSnapshot read() const;
 
 private:
     std::shared_ptr<const HeapProcess> process_;
     std::optional<HeapProcess::Copy> copy_;
+    std::optional<HeapPrice> price_;
 };
 
 class HeapWatch {
@@ -56,7 +59,10 @@ public:
     };
     std::vector<Line> lines() const;
     std::uint64_t memory_bytes() const { return memory_; } // at worst, of all that are recorded
-    std::optional<Recorder::RunTime> run_time() const;
+    // What a call costs at that level, as measured on this machine; nullopt: not measured (yet).
+    std::optional<HeapPrice> price(rules::Allocations level) const;
+    // The state of rules whose processes' heaps are not recorded as they ask.
+    void describe(ConditionStates &states) const;
 
 private:
     struct Known {
@@ -78,6 +84,8 @@ private:
     std::shared_ptr<HeapProcess> record(const rules::ProcessFacts &process, std::uint64_t exec_ns, const HeapWish &wish,
                                         std::uint64_t bytes);
     void let_go(Known &known);
+    std::unique_ptr<HeapSlot> take_slot();
+    void measure_prices();
     void work();
 
     capture::OsRoots os_;
@@ -89,9 +97,11 @@ private:
     std::uint64_t memory_ = 0;
 
     HeapFunctionCache cache_; // of the working thread
-    std::mutex mutex_;
+    mutable std::mutex mutex_;
     std::condition_variable more_;
     std::vector<Look> looks_;
+    bool prices_wanted_ = false;
+    std::optional<HeapPrice> sizes_price_, history_price_;
     bool ending_ = false;
     std::optional<Detacher> detacher_; // gone before the kernel side
     std::thread worker_;

@@ -182,18 +182,4 @@ Result<Attached> HeapKernel::attach(Role role, const std::string &path, std::uin
     return Attached(link, {[](void *what) { bpf_link__destroy(static_cast<bpf_link *>(what)); }});
 }
 
-Recorder::RunTime HeapKernel::run_time() const {
-    Recorder::RunTime sum;
-    bpf_program *program = nullptr;
-    bpf_object__for_each_program(program, impl_->skeleton->obj) {
-        bpf_prog_info info{};
-        __u32 size = sizeof(info);
-        if (bpf_obj_get_info_by_fd(bpf_program__fd(program), &info, &size) == 0) {
-            sum.runs += info.run_cnt;
-            sum.ns += info.run_time_ns;
-        }
-    }
-    return sum;
-}
-
 } // namespace incident::daemon

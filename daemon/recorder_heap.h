@@ -63,7 +63,6 @@ public:
     // path: of the file, /proc/self/fd/N pins the very inode; offset: bytes in it.
     Result<Attached> attach(Role role, const std::string &path, std::uint64_t offset, std::uint32_t pid,
                             std::uint64_t cookie);
-    Recorder::RunTime run_time() const; // of all programs, while run times were counted
 
     HeapKernel(const HeapKernel &) = delete;
     HeapKernel &operator=(const HeapKernel &) = delete;

@@ -65,6 +65,26 @@ nlohmann::ordered_json hook_json(const Hook &hook) {
             {"suppressed", counters.suppressed}};
 }
 
+nlohmann::ordered_json heaps_json(const HeapWatch &heaps, std::uint64_t memory_max) {
+    auto processes = nlohmann::ordered_json::array();
+    for (const auto &line : heaps.lines())
+        processes.push_back({{"pid", line.pid},
+                             {"comm", line.comm},
+                             {"level", line.state.level},
+                             {"functions", line.state.probed},
+                             {"since_ns", line.state.since_ns},
+                             {"calls", line.state.calls},
+                             {"lost", line.state.lost},
+                             {"reason", line.state.reason}});
+    nlohmann::ordered_json json = {{"memory_bytes", heaps.memory_bytes()}, {"memory_max", memory_max}};
+    for (const auto &[name, level] :
+         {std::pair{"sizes", rules::Allocations::Sizes}, std::pair{"history", rules::Allocations::History}})
+        if (const auto price = heaps.price(level))
+            json["cost"][name] = {{"allocation_ns", price->allocation_ns}, {"free_ns", price->free_ns}};
+    json["processes"] = std::move(processes);
+    return json;
+}
+
 const char *watching(const rules::Engine &engine) {
     if (engine.watches_everything())
         return "all";
@@ -139,6 +159,7 @@ std::string status_json(const StatusInput &input) {
           {"counted", input.incidents.counted},
           {"recovered", input.incidents.recovered}}},
         {"hook", hook_json(input.hook)},
+        {"heaps", heaps_json(input.heaps, input.heap_memory_max)},
         {"analyses",
          {{"done", input.analyses.done},
           {"pending", input.analyses_pending},

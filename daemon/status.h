@@ -4,6 +4,7 @@
 #include "daemon/analyst.h"
 #include "daemon/control.h"
 #include "daemon/cost_meter.h"
+#include "daemon/heap_watch.h"
 #include "daemon/hook.h"
 #include "daemon/recorder.h"
 #include "daemon/rule_states.h"
@@ -25,6 +26,8 @@ struct StatusInput {
     const rules::Engine &engine;
     const rules::StormPolicy &storm;
     const Hook &hook;
+    const HeapWatch &heaps;
+    std::uint64_t heap_memory_max = 0; // [heap] memory
     const ConditionStates &conditions;
     const CostMeter &costs;
     const std::vector<std::string> &rule_errors;

@@ -17,8 +17,7 @@ namespace fs = std::filesystem;
 using testing::HasSubstr;
 
 constexpr const char *group = "nogroup"; // base-passwd has it everywhere
-const std::string first = "20261122T013000.000Z-crash-one-12-abcdef",
-                  next = "20261122T013001.000Z-crash-two-13-abcdef";
+const std::string first = "20261122T013000.000Z-crash-one-12-abcdef", next = "20261122T013001.000Z-crash-two-13-abcdef";
 
 class AccessTest : public testing::Test {
 protected:

@@ -37,6 +37,16 @@ TEST(TriggerPlan, SignalsNeedNoBit) {
     EXPECT_FALSE(plan.ask_rules);
 }
 
+TEST(TriggerPlan, ARuleThatAsksForHeapsIsToldOfItsProcesses) {
+    const auto plan = plan_triggers(
+        parsed(rule("crash", "on = \"signal\"\nmatch = { exe = [\"/a\"] }\ncontext = { allocations = \"sizes\" }") +
+               rule("other", "on = \"signal\"\nmatch = { exe = [\"/b\"] }")),
+        true);
+    EXPECT_NE(plan.heap, 0u);
+    EXPECT_EQ(plan.told(), plan.heap);
+    EXPECT_TRUE(plan.ask_rules);
+}
+
 TEST(TriggerPlan, ASyscallConditionSaysWhichCallsAndErrors) {
     const auto plan = plan_triggers(
         parsed(rule("a", "on = \"syscall\"\nsyscall = \"openat\"\nerrno = [\"ENOENT\", \"EHWPOISON\"]")), false);
