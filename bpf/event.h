@@ -25,7 +25,7 @@ namespace incident::bpf
 #endif
 
 /* Layout version of everything below. */
-#define EVENT_LAYOUT 4
+#define EVENT_LAYOUT 5
 
 #define COMM_LEN 16
 #define SYSCALL_ARGS 6
@@ -252,6 +252,8 @@ struct process_entry {
     __u32 threads_unrecorded;
     __u32 told_epoch;     /* generation in which the daemon was told of it (EVENT_STARTED) */
     __u64 kernel_kill_ns; /* SIGKILL by the kernel itself (SEND_SIG_PRIV), as the OOM killer does; 0: none */
+    __u64 memory_ended;    /* threads that had changed the address space and ended before the process, since its exec */
+    __u64 memory_ended_ns; /* the last of them */
 
     __u64 signals; /* records written so far */
     __u64 lineage;

@@ -86,6 +86,7 @@ int BPF_PROG(process_exec, struct task_struct *task, pid_t old_pid, struct linux
     process->told_epoch = 0;
     process->execs += 1;
     process->exec_ns = bpf_ktime_get_ns();
+    process->memory_ended = process->memory_ended_ns = 0;
     process->uid = BPF_CORE_READ(task, cred, uid.val);
     bpf_probe_read_kernel_str(process->exec_name, EXE_NAME_LEN, BPF_CORE_READ(bprm, filename));
     struct lineage_record *line = add_lineage(process, LINEAGE_EXEC, old);
@@ -105,6 +106,20 @@ static __always_inline void note_child_exit(struct task_struct *task)
     copy_comm(line->comm, leader_of(task));
 }
 
+#define SIGNAL_GROUP_EXIT_FLAG 0x04 /* include/linux/sched/signal.h: the whole process is ending */
+
+/* The records of a thread that ends before its process go with it: said how many, and until when. */
+static __always_inline void note_ended_memory(struct task_struct *task, __u32 tgid, const struct thread_slot *thread)
+{
+    if (!thread->memory_events || BPF_CORE_READ(task, signal, flags) & SIGNAL_GROUP_EXIT_FLAG)
+        return;
+    struct process_entry *process = bpf_map_lookup_elem(&processes, &tgid);
+    if (!process)
+        return;
+    process->memory_ended_ns = thread->exit_ns;
+    __sync_fetch_and_add(&process->memory_ended, 1);
+}
+
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(process_exit, struct task_struct *task)
 {
@@ -118,6 +133,7 @@ int BPF_PROG(process_exit, struct task_struct *task)
             struct thread_slot *thread = bpf_map_lookup_elem(&threads, &slot);
             if (thread) {
                 thread->exit_ns = bpf_ktime_get_ns();
+                note_ended_memory(task, tgid, thread);
                 if (__sync_lock_test_and_set(&thread->state, SLOT_EXITED) != SLOT_PINNED) {
                     thread->state = SLOT_FREE;
                     free_slot(slot);

@@ -5,6 +5,7 @@
 #include "capture/render_heap.h"
 #include "capture/render_lines.h"
 #include "capture/render_modules.h"
+#include "capture/render_pages.h"
 #include "capture/render_parts.h"
 #include "capture/render_quality.h"
 #include "capture/render_threads.h"
@@ -66,6 +67,7 @@ public:
             json["memory"].update(trigger_json(context_, redactor_));
         if (process_.heap)
             json["heap"] = heap_summary(*process_.heap, input_.light, redactor_);
+        json["pages"] = pages_json(input_);
         json["limits"] = limits();
         json["clocks"] = clocks();
         json["versions"] = {{"incidentd", INCIDENTD_VERSION}, {"event_layout", event_.h.layout}, {"kernel", kernel()}};

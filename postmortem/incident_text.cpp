@@ -33,6 +33,7 @@ public:
         process();
         cause();
         core();
+        pages();
         quality();
         threads();
         files();
@@ -131,6 +132,43 @@ private:
             field("", fmt::format("coredumpctl info {} shows its journal entry", page_.incident.pid()));
         if (top_["mini_core"].flag())
             field("", "mini.core, made from registers, stacks and mappings, opens in gdb as well");
+    }
+
+    // "28.4 MiB resident, 12.1 MiB more than 4.3 s before; since then brk +1.3 MiB in 3 calls, mmap +12.0 MiB in 5"
+    void pages() {
+        const JsonView pages = top_["pages"], curve = pages["rss_curve"];
+        const JsonView first = curve.at(0), last = curve.at(curve.size() - 1);
+        if (curve.size() == 0)
+            return;
+        std::string text = size_text(last["rss_bytes"].count()) + " resident";
+        if (curve.size() > 1)
+            text +=
+                fmt::format(", {} than {} before", difference(first["rss_bytes"].count(), last["rss_bytes"].count()),
+                            before(first["t_ns"], last["t_ns"]));
+        field("memory", text);
+        text.clear();
+        pages["by_call"].members([&](const std::string &name, JsonView call) {
+            if (const std::uint64_t calls = call["calls"].count())
+                text += fmt::format("{}{} {} in {}", text.empty() ? "" : ", ", printable(name),
+                                    signed_size(call["bytes"].integer().value_or(0)), calls);
+        });
+        if (text.empty())
+            return;
+        const std::string since =
+            pages["complete"].flag() ? "since its start" : "in the last " + before(pages["from_ns"], last["t_ns"]);
+        field("", fmt::format("address space {} {}: {}", signed_size(pages["growth_bytes"].integer().value_or(0)),
+                              since, text));
+    }
+
+    static std::string before(JsonView then, JsonView now) {
+        return span_text(now.count() - std::min(now.count(), then.count()));
+    }
+    static std::string difference(std::uint64_t then, std::uint64_t now) {
+        return now < then ? size_text(then - now) + " less" : size_text(now - then) + " more";
+    }
+    static std::string signed_size(std::int64_t bytes) {
+        const auto magnitude = bytes < 0 ? 0 - static_cast<std::uint64_t>(bytes) : static_cast<std::uint64_t>(bytes);
+        return (bytes < 0 ? "-" : "+") + size_text(magnitude);
     }
 
     void quality() {
