@@ -21,6 +21,7 @@ TEST_PACKAGES=(
     "${RUN_PACKAGES[@]}"
     python3-pytest binutils systemtap-sdt-dev strace perl redis-server stress-ng iproute2
     postgresql-15 elfutils debuginfod dwz lldb libc6-dbg python3-prometheus-client
+    libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0
 )
 
 missing_packages() {
