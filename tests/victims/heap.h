@@ -45,6 +45,7 @@ int double_free();
 int overrun(const char *how);
 int leak(long total);
 int window(long before, long after);
+int stacks(long ways);
 
 // heap_account.cpp
 int account(int threads, long calls);

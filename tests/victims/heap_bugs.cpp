@@ -174,3 +174,33 @@ int window(long before, long after)
     wait_for_line("done");
     abort();
 }
+
+SITE void turn_right(unsigned way, int left);
+
+// Allocates at the end of a way of left and right turns: each way is a call stack of its own.
+SITE void turn_left(unsigned way, int left)
+{
+    if (left == 0)
+        keep_it(90);
+    else
+        (way & 1 ? turn_right : turn_left)(way >> 1, left - 1);
+    KEEP_FRAME();
+}
+
+SITE void turn_right(unsigned way, int left)
+{
+    if (left == 0)
+        keep_it(91);
+    else
+        (way & 1 ? turn_right : turn_left)(way >> 1, left - 1);
+    KEEP_FRAME();
+}
+
+int stacks(long ways)
+{
+    wait_for_line();
+    for (long i = 0; i < ways; ++i)
+        turn_left(static_cast<unsigned>(i), 10);
+    wait_for_line("done");
+    abort();
+}
