@@ -17,7 +17,8 @@ constexpr std::size_t files_max = 32;
 
 // The tool is ours, but what it reads is not: it may add nothing but its own files.
 bool is_own_file(std::string_view path) {
-    return path == "mini.core" || (path.starts_with("gdb/") && path.find('/', 4) == std::string_view::npos);
+    return path == "mini.core" || path == "heap/frames.json" || path == "heap/growth.folded" ||
+           (path.starts_with("gdb/") && path.find('/', 4) == std::string_view::npos);
 }
 
 const Json &member(const Json &object, const char *key) {
@@ -100,9 +101,12 @@ Result<BundleFiles> merge_analysis(const std::string &incident_json, const std::
     incident["verdict"] = member(analysis.document, "verdict");
     if (std::ranges::any_of(analysis.files, [](const auto &file) { return file.first == "mini.core"; }))
         incident["mini_core"] = true;
+    if (const Json &heap = member(analysis.document, "heap"); heap.is_object() && member(incident, "heap").is_object())
+        incident["heap"].update(heap);
     incident["analysed"] = true;
     analysis.document.erase("threads"); // in threads.json now
     analysis.document.erase("verdict");
+    analysis.document.erase("heap");
 
     BundleFiles files;
     files.emplace_back("summary.txt", render_summary(incident, threads, timeline));

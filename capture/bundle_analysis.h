@@ -3,7 +3,7 @@
 // with a stream: one line of JSON, then the bytes of the files it lists, in their order.
 //
 //   {"format": 1, "analysis": {"threads": [{"tid", "how", "truncated", "reason", "frames"}],
-//    "verdict": {"sentence", "claims"}, …}, "files": [{"path": "mini.core", "bytes": 1234}, …]}
+//    "verdict": {"sentence", "claims"}, "heap": {…}, …}, "files": [{"path": "mini.core", "bytes": 1234}, …]}
 #pragma once
 
 #include "capture/result.h"
@@ -29,7 +29,7 @@ std::string analysis_stream(const nlohmann::ordered_json &analysis, const Bundle
 Result<BundleAnalysis> parse_analysis_stream(std::string stream);
 
 // The bundle's files with the analysis in them, for IncidentsDir::amend(): threads.json with the unwound stacks,
-// incident.json with verdict, mini_core and analysis, summary.txt, analysis.json, and the files it brought.
+// incident.json with verdict, mini_core, heap and analysis, summary.txt, analysis.json, and the files it brought.
 // Bytes that are no UTF-8 become U+FFFD.
 Result<BundleFiles> merge_analysis(const std::string &incident_json, const std::string &threads_json,
                                    const std::string &timeline, BundleAnalysis analysis);

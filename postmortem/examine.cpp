@@ -67,15 +67,22 @@ Result<Examination> examine(const capture::Bundle &bundle, const Incident &incid
     analyse_options.install_hints = options.install_hints;
 
     Examination examination;
+    auto heap = find_heap(bundle, incident, *image);
+    const auto call_stacks = heap ? stacks_by_need(*heap) : std::vector<const capture::HeapStackRecord *>();
     if (options.mini_core) {
         const SharedBytes bytes(mini_core_max);
         ChildWork work{[&] { return mini_core_work(*image, files, bytes); }, {}};
-        examination.analysis = analyse(*image, files, analyse_options, &work);
+        examination.analysis = analyse(*image, files, analyse_options, &work, call_stacks);
         take_mini_core(work.result, bytes, examination);
     } else {
-        examination.analysis = analyse(*image, files, analyse_options);
+        examination.analysis = analyse(*image, files, analyse_options, nullptr, call_stacks);
     }
-    examination.verdict = judge(incident, *image, examination.analysis, bundle);
+    if (heap) {
+        add_names(*heap, examination.analysis);
+        examination.heap = heap_document(*heap, examination.analysis);
+        examination.heap_files = heap_analysis_files(*heap, examination.analysis);
+    }
+    examination.verdict = judge(incident, *image, examination.analysis, bundle, heap ? &*heap : nullptr);
     return examination;
 }
 
@@ -86,9 +93,13 @@ capture::BundleAnalysis bundle_analysis(const Examination &examination) {
         to_json(examination.analysis).dump(-1, ' ', false, Json::error_handler_t::replace), nullptr, false);
     made.document["verdict"] = nlohmann::ordered_json::parse(
         to_json(examination.verdict).dump(-1, ' ', false, Json::error_handler_t::replace), nullptr, false);
+    if (!examination.heap.is_null())
+        made.document["heap"] = nlohmann::ordered_json::parse(
+            examination.heap.dump(-1, ' ', false, Json::error_handler_t::replace), nullptr, false);
     made.document["by"] = "incidentctl " INCIDENTD_VERSION;
     if (!examination.mini_core.empty())
         made.files.emplace_back("mini.core", examination.mini_core);
+    made.files.insert(made.files.end(), examination.heap_files.begin(), examination.heap_files.end());
     for (const GdbFile &file : gdb_files)
         made.files.emplace_back("gdb/" + std::string(file.name), file.text);
     return made;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "capture/bundle_analysis.h"
+#include "postmortem/heap/findings.h"
 #include "postmortem/image/mini_core.h"
 #include "postmortem/incident.h"
 #include "postmortem/unwind/analyse.h"
@@ -24,12 +25,14 @@ struct Examination {
     Analysis analysis;
     Verdict verdict;
     std::string mini_core; // "" not asked for, or it could not be made: notes say why
+    Json heap;             // of incident.json, what the analysis adds; null: the bundle has none
+    capture::BundleFiles heap_files;
 };
 
 // Parses files of this machine, in capped children.  Errors: what of the bundle cannot be read.
 Result<Examination> examine(const capture::Bundle &bundle, const Incident &incident, const ExamineOptions &options);
 
-// As capture/bundle_analysis.h has it; the files are mini.core and the gdb commands.
+// As capture/bundle_analysis.h has it; the files are mini.core, those of the heap and the gdb commands.
 capture::BundleAnalysis bundle_analysis(const Examination &examination);
 
 // incident.json and threads.json with the explanation in them.

@@ -28,10 +28,12 @@ using Poison = std::set<std::uint32_t>;
 class Analyser {
 public:
     Analyser(const CrashImage &image, const std::vector<ModuleFile> &files, const AnalyseOptions &options,
-             ChildWork *more)
-        : image_(image), files_(files), options_(options), more_(more), deadline_(Clock::now() + options.time) {
+             ChildWork *more, CallStackRecords call_stacks)
+        : image_(image), files_(files), options_(options), more_(more), records_(call_stacks),
+          deadline_(Clock::now() + options.time) {
         findings_.stacks.resize(image.threads.size());
         findings_.modules.resize(image.modules.size() + 1);
+        findings_.call_stacks.resize(call_stacks.size());
         fetched_files_.resize(image.modules.size());
         fetched_debug_.resize(image.modules.size());
     }
@@ -43,6 +45,7 @@ public:
             Findings before = std::exchange(findings_, {});
             findings_.stacks.resize(before.stacks.size());
             findings_.modules.resize(before.modules.size());
+            findings_.call_stacks.resize(before.call_stacks.size());
             findings_.notes = std::move(before.notes);
             findings_.more = std::move(before.more);
             findings_.more_done = before.more_done;
@@ -65,6 +68,7 @@ private:
     const std::vector<ModuleFile> &files_;
     const AnalyseOptions &options_;
     ChildWork *more_;
+    CallStackRecords records_;
     Clock::time_point deadline_;
     Findings findings_;
     Poison poison_;
@@ -123,7 +127,7 @@ bool Analyser::find_some(std::chrono::milliseconds time) {
     const ChildEnd end = run_capped(
         caps,
         [&](const AnswerLine &answer, std::atomic<std::uint32_t> *progress) {
-            analyse_in_child(image_, std::move(modules), options_, more_, findings_, answer, progress);
+            analyse_in_child(image_, std::move(modules), options_, more_, records_, findings_, answer, progress);
         },
         [&](std::string_view line) { add_answer(line, findings_); });
     ended_ = end.why;
@@ -200,6 +204,12 @@ Analysis Analyser::result() {
     analysis.arguments = std::move(findings_.arguments);
     analysis.exception = std::move(findings_.exception);
     analysis.notes = std::move(findings_.notes);
+    analysis.call_frames = std::move(findings_.call_frames);
+    for (std::size_t i = 0; i < records_.size(); ++i)
+        if (auto &stack = findings_.call_stacks[i]) {
+            stack->id = records_[i]->id;
+            analysis.call_stacks.push_back(std::move(*stack));
+        }
     if (options_.install_hints)
         add_install_hints(analysis.modules);
     return analysis;
@@ -208,8 +218,8 @@ Analysis Analyser::result() {
 } // namespace
 
 Analysis analyse(const CrashImage &image, const std::vector<ModuleFile> &files, const AnalyseOptions &options,
-                 ChildWork *more) {
-    return Analyser(image, files, options, more).run();
+                 ChildWork *more, CallStackRecords call_stacks) {
+    return Analyser(image, files, options, more, call_stacks).run();
 }
 
 } // namespace incident::postmortem

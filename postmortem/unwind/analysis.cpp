@@ -32,39 +32,6 @@ template <typename T, typename From> void read_list(JsonView json, std::vector<T
     });
 }
 
-// The keys of threads.json's frames (capture/render_stack), and what only unwinding can tell.
-Json to_json(const Frame &frame) {
-    return {{"ip", hex(frame.ip)},
-            {"module", text_or_null(frame.module)},
-            {"build_id", text_or_null(frame.build_id)},
-            {"offset", hex(frame.offset)},
-            {"symbol", text_or_null(frame.symbol)},
-            {"symbol_offset", frame.symbol_offset},
-            {"inline", frame.inlined},
-            {"file", text_or_null(frame.file)},
-            {"line", frame.line ? Json(frame.line) : Json()},
-            {"column", frame.column ? Json(frame.column) : Json()},
-            {"how", frame.how},
-            {"signal_frame", frame.signal_frame}};
-}
-
-Frame frame_from(JsonView json) {
-    Frame frame;
-    frame.ip = json["ip"].count();
-    frame.module = text_of(json["module"]);
-    frame.build_id = text_of(json["build_id"]);
-    frame.offset = json["offset"].count();
-    frame.symbol = text_of(json["symbol"]);
-    frame.symbol_offset = json["symbol_offset"].count();
-    frame.inlined = json["inline"].flag();
-    frame.file = text_of(json["file"]);
-    frame.line = small(json["line"]);
-    frame.column = small(json["column"]);
-    frame.how = text_of(json["how"]);
-    frame.signal_frame = json["signal_frame"].flag();
-    return frame;
-}
-
 Json to_json(const Instruction::Operand &operand) {
     return {{"read", operand.read},
             {"write", operand.write},
@@ -92,6 +59,22 @@ Instruction::Operand operand_from(JsonView json) {
 }
 
 } // namespace
+
+// The keys of threads.json's frames (capture/render_stack), and what only unwinding can tell.
+Json to_json(const Frame &frame) {
+    return {{"ip", hex(frame.ip)},
+            {"module", text_or_null(frame.module)},
+            {"build_id", text_or_null(frame.build_id)},
+            {"offset", hex(frame.offset)},
+            {"symbol", text_or_null(frame.symbol)},
+            {"symbol_offset", frame.symbol_offset},
+            {"inline", frame.inlined},
+            {"file", text_or_null(frame.file)},
+            {"line", frame.line ? Json(frame.line) : Json()},
+            {"column", frame.column ? Json(frame.column) : Json()},
+            {"how", frame.how},
+            {"signal_frame", frame.signal_frame}};
+}
 
 Json to_json(const ThreadStack &stack) {
     Json frames = Json::array();
@@ -149,6 +132,23 @@ Json to_json(const Analysis &analysis) {
             {"arguments", std::move(arguments)},
             {"exception", analysis.exception ? to_json(*analysis.exception) : Json()},
             {"notes", analysis.notes}};
+}
+
+Frame frame_from(JsonView json) {
+    Frame frame;
+    frame.ip = json["ip"].count();
+    frame.module = text_of(json["module"]);
+    frame.build_id = text_of(json["build_id"]);
+    frame.offset = json["offset"].count();
+    frame.symbol = text_of(json["symbol"]);
+    frame.symbol_offset = json["symbol_offset"].count();
+    frame.inlined = json["inline"].flag();
+    frame.file = text_of(json["file"]);
+    frame.line = small(json["line"]);
+    frame.column = small(json["column"]);
+    frame.how = text_of(json["how"]);
+    frame.signal_frame = json["signal_frame"].flag();
+    return frame;
 }
 
 ThreadStack thread_stack_from(JsonView json) {

@@ -35,6 +35,14 @@ struct ThreadStack {
     std::vector<Frame> frames;
 };
 
+// Where allocations and frees were made: of a HeapStackRecord.
+struct CallStack {
+    std::uint64_t id = 0;
+    bool truncated = false;
+    std::string reason;                // where and why it ends
+    std::vector<std::uint32_t> frames; // indices in Analysis::call_frames, innermost first
+};
+
 struct ModuleState {
     std::string path, build_id;
     std::string file;    // "used", "debuginfod", or why there is none: "missing", "changed since …"
@@ -83,8 +91,12 @@ struct Analysis {
     std::vector<Argument> arguments;
     std::optional<Exception> exception;
     std::vector<std::string> notes;
+    // Not part of to_json(): they have a file of their own.
+    std::vector<Frame> call_frames; // each once
+    std::vector<CallStack> call_stacks;
 };
 
+Json to_json(const Frame &frame);
 Json to_json(const ThreadStack &stack);
 Json to_json(const ModuleState &module);
 Json to_json(const Instruction &instruction);
@@ -93,6 +105,7 @@ Json to_json(const Exception &exception);
 Json to_json(const Analysis &analysis);
 
 // Of JSON nobody vouches for: what is absent or of another type is its default, texts and lists are cut to caps.
+Frame frame_from(JsonView json);
 ThreadStack thread_stack_from(JsonView json);
 ModuleState module_state_from(JsonView json);
 Instruction instruction_from(JsonView json);

@@ -1,6 +1,7 @@
 #include "postmortem/unwind/child_analysis.h"
 
 #include "postmortem/unwind/arguments.h"
+#include "postmortem/unwind/call_stacks.h"
 #include "postmortem/unwind/cxx_exception.h"
 #include "postmortem/unwind/entry_register.h"
 #include "postmortem/unwind/machine_code.h"
@@ -69,8 +70,8 @@ void say_particulars(const ImageThread &thread, const NamedStack &stack, ModuleS
 } // namespace
 
 void analyse_in_child(const CrashImage &image, std::vector<ModuleInput> inputs, const AnalyseOptions &options,
-                      const ChildWork *more, const Findings &known, const AnswerLine &answer,
-                      std::atomic<std::uint32_t> *progress) {
+                      const ChildWork *more, CallStackRecords call_stacks, const Findings &known,
+                      const AnswerLine &answer, std::atomic<std::uint32_t> *progress) {
     elf_version(EV_CURRENT);
     Answers answers(answer, progress);
     ModuleSet modules(image, std::move(inputs), options.debug_root, answers.progress(),
@@ -102,6 +103,7 @@ void analyse_in_child(const CrashImage &image, std::vector<ModuleInput> inputs, 
     answers.notes(namer.take_notes());
     if (more && more->work && !known.more_done)
         answers.say({{"more", more->work()}});
+    answer_call_stacks(call_stacks, options, modules, namer, known, answer);
 }
 
 void add_answer(std::string_view line, Findings &findings) {
@@ -139,6 +141,8 @@ void add_answer(std::string_view line, Findings &findings) {
         if (findings.notes.size() < analysis_notes_max &&
             std::ranges::find(findings.notes, note) == findings.notes.end())
             findings.notes.push_back(note);
+    } else if (add_call_stack(view, findings)) {
+        // of a heap
     } else if (view["more"].present()) {
         findings.more = *view["more"].raw();
         findings.more_done = true;

@@ -22,12 +22,14 @@ struct Findings {
     std::vector<std::string> notes;
     bool more_done = false;
     Json more;
+    std::vector<Frame> call_frames;
+    std::vector<std::optional<CallStack>> call_stacks; // by record
 };
 
 // In the child: answers what `known` lacks.
 void analyse_in_child(const CrashImage &image, std::vector<ModuleInput> inputs, const AnalyseOptions &options,
-                      const ChildWork *more, const Findings &known, const AnswerLine &answer,
-                      std::atomic<std::uint32_t> *progress);
+                      const ChildWork *more, CallStackRecords call_stacks, const Findings &known,
+                      const AnswerLine &answer, std::atomic<std::uint32_t> *progress);
 
 // In the parent: adds one line of an answer, which may be anything.
 void add_answer(std::string_view line, Findings &findings);

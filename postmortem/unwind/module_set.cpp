@@ -38,7 +38,7 @@ std::size_t ModuleSet::read(std::uint64_t address, std::span<char> into) {
     while (done < into.size() && address <= UINT64_MAX - into.size()) {
         const std::uint64_t at = address + done;
         const std::span<char> rest = into.subspan(done);
-        std::size_t got = image_.memory.read(at, rest);
+        std::size_t got = captured_->read(at, rest);
         if (got == 0)
             if (const std::size_t index = index_at(at); index != none)
                 if (ElfModule *module = elf(index))

@@ -51,6 +51,9 @@ public:
     ModuleState state(std::size_t index);
     std::size_t size() const { return entries_.size(); }
     const CrashImage &image() const { return image_; }
+    // What was captured, beside the files: the image's, or of another moment, which has to outlive its use.
+    const ImageMemory &captured() const { return *captured_; }
+    void use_captured(const ImageMemory &memory) { captured_ = &memory; }
     std::vector<std::string> take_notes() { return std::exchange(notes_, {}); }
 
 private:
@@ -64,6 +67,7 @@ private:
     Result<std::unique_ptr<ElfModule>> open_vdso() const;
 
     const CrashImage &image_;
+    const ImageMemory *captured_ = &image_.memory;
     std::string debug_root_, own_vdso_;
     Progress progress_;
     std::uint64_t vdso_start_ = 0, vdso_end_ = 0;

@@ -91,7 +91,7 @@ private:
 // Where the captured part of the stack ends, if that is what is in the way.
 std::string Walker::not_captured(const WalkFrame &frame, std::uint64_t address) const {
     const std::uint64_t stack = frame.registers[dwarf_rsp].value_or(0);
-    const auto &pieces = modules_.image().memory.pieces();
+    const auto &pieces = modules_.captured().pieces();
     auto piece = pieces.upper_bound(stack);
     const std::uint64_t end = piece == pieces.begin() ? 0 : std::prev(piece)->first + std::prev(piece)->second.size();
     if (stack >= end) {

@@ -16,6 +16,7 @@ struct Evidence {
     const CrashImage &image;
     const Analysis &analysis;
     const capture::Bundle &bundle;
+    const HeapFindings *heap = nullptr; // null: not recorded
 
     const user_regs_struct *registers() const; // of the thread it happened in; null: not captured
     const ThreadStack *stack() const;          // … unwound; null: not

@@ -5,8 +5,8 @@
 namespace incident::postmortem {
 
 Verdict judge(const Incident &incident, const CrashImage &image, const Analysis &analysis,
-              const capture::Bundle &bundle) {
-    const Evidence evidence{incident, image, analysis, bundle};
+              const capture::Bundle &bundle, const HeapFindings *heap) {
+    const Evidence evidence{incident, image, analysis, bundle, heap};
     Verdict verdict;
     for (const auto judge_one : {judge_oom, judge_fault, judge_trap, judge_abort, judge_killed, judge_waiting})
         if (auto claim = judge_one(evidence))

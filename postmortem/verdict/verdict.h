@@ -2,6 +2,7 @@
 // under it leave no other reading; where there are none, nothing is said.
 #pragma once
 
+#include "postmortem/heap/findings.h"
 #include "postmortem/image/crash_image.h"
 #include "postmortem/incident.h"
 #include "postmortem/unwind/analysis.h"
@@ -22,9 +23,9 @@ struct Verdict {
     std::vector<Claim> claims;
 };
 
-// bundle: for process/limits and host/kernel_log.
+// bundle: for process/limits and host/kernel_log.  heap: null where none was recorded.
 Verdict judge(const Incident &incident, const CrashImage &image, const Analysis &analysis,
-              const capture::Bundle &bundle);
+              const capture::Bundle &bundle, const HeapFindings *heap = nullptr);
 
 // {"sentence", "claims": [{"claim", "facts": []}]}; null where nothing can be said.
 Json to_json(const Verdict &verdict);
