@@ -1,6 +1,7 @@
 #include "postmortem/incident_text.h"
 
 #include "postmortem/escape.h"
+#include "postmortem/heap/view.h"
 #include "postmortem/threads_view.h"
 #include "postmortem/times.h"
 #include "postmortem/verdict_view.h"
@@ -35,6 +36,7 @@ public:
         core();
         pages();
         quality();
+        heap();
         threads();
         files();
     }
@@ -203,6 +205,21 @@ private:
             if (const std::uint64_t missed = probe["missed"].count())
                 field("", fmt::format("probe {} missed {} events", shown(probe["name"]), missed));
         });
+    }
+
+    void paragraph(std::string_view label, const std::vector<std::string> &lines) {
+        for (const std::string &line : lines)
+            field(&line == lines.data() ? label : "", line);
+    }
+
+    void heap() {
+        const JsonView heap = top_["heap"];
+        paragraph("heap", heap_account_lines(heap));
+        if (heap["growing"].size())
+            paragraph("growing", heap_growth_lines(heap));
+        else
+            paragraph("held by", heap_growth_lines(heap));
+        paragraph("pointers", heap_pointer_lines(heap));
     }
 
     void threads() {

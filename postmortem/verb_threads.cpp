@@ -1,6 +1,7 @@
 // incidentctl threads: every thread as it was, the crashed one first.
 #include "postmortem/escape.h"
 #include "postmortem/examine.h"
+#include "postmortem/heap/view.h"
 #include "postmortem/threads_view.h"
 #include "postmortem/verbs.h"
 
@@ -44,10 +45,14 @@ public:
             if (tid_ && thread["tid"].natural() != tid_)
                 return;
             ++shown;
-            if (session.json)
+            const JsonView heap = explained->incident.view()["heap"];
+            if (session.json) {
                 chosen.push_back(*thread.raw());
-            else if (!session.out.closed())
-                print(thread, session.out);
+                if (thread["crashed"].flag() && heap["pointers"].is_array())
+                    chosen.back()["pointers"] = *heap["pointers"].raw();
+            } else if (!session.out.closed()) {
+                print(thread, heap, session.out);
+            }
         });
         if (tid_ && shown == 0)
             return fail(fmt::format("no thread {} in {}", *tid_, opened->bundle.name()));
@@ -59,7 +64,7 @@ public:
     }
 
 private:
-    void print(JsonView thread, Output &out) const {
+    void print(JsonView thread, JsonView heap, Output &out) const {
         const bool crashed = thread["crashed"].flag();
         const std::string title =
             fmt::format("{} {}{}", crashed ? "*" : " ", thread_title(thread), crashed ? "  crashed" : "");
@@ -76,6 +81,11 @@ private:
         if (registers_)
             for (const std::string &line : register_lines(thread))
                 out.line("    " + line);
+        if (const auto pointers = heap_register_lines(heap); crashed && !pointers.empty()) {
+            out.line(out.tone(Tone::Dim, "    pointers into the heap:"));
+            for (const std::string &line : pointers)
+                out.line("      " + line);
+        }
         out.line("");
     }
 

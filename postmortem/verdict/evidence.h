@@ -46,11 +46,13 @@ std::optional<std::uint64_t> register_value(const user_regs_struct &registers, s
 std::string signal_fact(const Evidence &evidence);
 
 // Each says nothing where it is not about its matter.
-std::optional<Claim> judge_fault(const Evidence &evidence);   // SIGSEGV, SIGBUS
-std::optional<Claim> judge_trap(const Evidence &evidence);    // SIGFPE, SIGILL, SIGTRAP, SIGSYS
-std::optional<Claim> judge_abort(const Evidence &evidence);   // SIGABRT raised by the process itself
-std::optional<Claim> judge_killed(const Evidence &evidence);  // a signal somebody sent
-std::optional<Claim> judge_oom(const Evidence &evidence);     // chosen by the OOM killer
-std::optional<Claim> judge_waiting(const Evidence &evidence); // blocked, or a slow call
+std::optional<Claim> judge_heap(const Evidence &evidence);       // what the recorded heap proves
+std::optional<Claim> judge_heap_check(const Evidence &evidence); // what it knows of where the allocator has stopped
+std::optional<Claim> judge_fault(const Evidence &evidence);      // SIGSEGV, SIGBUS
+std::optional<Claim> judge_trap(const Evidence &evidence);       // SIGFPE, SIGILL, SIGTRAP, SIGSYS
+std::optional<Claim> judge_abort(const Evidence &evidence);      // SIGABRT raised by the process itself
+std::optional<Claim> judge_killed(const Evidence &evidence);     // a signal somebody sent
+std::optional<Claim> judge_oom(const Evidence &evidence);        // chosen by the OOM killer
+std::optional<Claim> judge_waiting(const Evidence &evidence);    // blocked, or a slow call
 
 } // namespace incident::postmortem

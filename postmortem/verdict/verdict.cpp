@@ -8,7 +8,8 @@ Verdict judge(const Incident &incident, const CrashImage &image, const Analysis 
               const capture::Bundle &bundle, const HeapFindings *heap) {
     const Evidence evidence{incident, image, analysis, bundle, heap};
     Verdict verdict;
-    for (const auto judge_one : {judge_oom, judge_fault, judge_trap, judge_abort, judge_killed, judge_waiting})
+    for (const auto judge_one :
+         {judge_oom, judge_heap, judge_fault, judge_trap, judge_abort, judge_heap_check, judge_killed, judge_waiting})
         if (auto claim = judge_one(evidence))
             verdict.claims.push_back(std::move(*claim));
     return verdict;
