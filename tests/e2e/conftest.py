@@ -3,6 +3,7 @@
 import fcntl
 import itertools
 import os
+import signal
 import subprocess
 from pathlib import Path
 
@@ -22,6 +23,8 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "slow: takes longer than a few seconds")
     if os.geteuid() != 0:
         pytest.exit("needs root", returncode=2)
+    # A shell without job control ignores it for what it starts in the background, and so would every victim.
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 
 def pytest_collection_modifyitems(config, items):
