@@ -17,5 +17,5 @@ has "core_pattern is systemd-coredump's" systemd-coredump "$(cat /proc/sys/kerne
 
 { bash -c 'kill -SEGV $$'; } 2> /dev/null
 stored() { coredumpctl --no-pager --json=short list | json 'd[0]["sig"]' | grep -qx 11; }
-if within 60 stored; then ok "a crash is stored"; else fail "a crash is stored" "$(coredumpctl --no-pager list 2>&1)"; fi
+if within 300 stored; then ok "a crash is stored"; else fail "a crash is stored" "$(coredumpctl --no-pager list 2>&1)"; fi
 has "gdb reads it" '^#0 ' "$(coredumpctl --no-pager -A '-batch -ex bt' debug bash 2>&1 < /dev/null)"

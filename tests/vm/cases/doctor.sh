@@ -22,7 +22,7 @@ mended() {
     before=$(line "$2" "$3" state) fix=$(line "$2" "$3" fix)
     case $before in bad | warn) ;; *) fail "$1" "it is $before" "$(line "$2" "$3" fact)"; return ;; esac
     bash -c "${fix%%$'\n'*}" > /tmp/mended 2>&1
-    if within 60 state_is "$2" "$3" ok; then
+    if within 300 state_is "$2" "$3" ok; then
         ok "$1: $fix"
     else
         fail "$1" "$fix" "$(cat /tmp/mended)" "$(line "$2" "$3" fact)"
@@ -72,7 +72,7 @@ systemctl stop limited
 # a unit of ours that has failed
 systemd-run -q --unit=incidentd-broken false
 failed() { state_is incidentd units warn; }
-if within 60 failed; then ok "a failed unit is seen"; else fail "a failed unit is seen" "$(line incidentd units fact)"; fi
+if within 300 failed; then ok "a failed unit is seen"; else fail "a failed unit is seen" "$(line incidentd units fact)"; fi
 has "by its name" 'incidentd-broken.service has failed' "$(line incidentd units fact)"
 systemctl reset-failed incidentd-broken
 same "and gone again" ok "$(line incidentd units state)"
@@ -85,7 +85,7 @@ mkdir -p /var/lib/prometheus/node-exporter
 chown nobody /var/lib/prometheus/node-exporter
 check "the timer starts" systemctl start incidentd-metrics.timer
 written() { grep -qx 'incidentd_up 1' $prom; }
-if within 120 written; then ok "metrics are written"; else fail "metrics are written" "$(journalctl -u incidentd-metrics)"; fi
+if within 300 written; then ok "metrics are written"; else fail "metrics are written" "$(journalctl -u incidentd-metrics)"; fi
 same "for all to read" 644 "$(stat -c %a $prom)"
 same "to the end" '# EOF' "$(tail -n 1 $prom)"
 has "with the bundles' space" '^incidentd_bundles_bytes ' "$(cat $prom)"

@@ -37,11 +37,11 @@ heap() {
     pid=$!
     exec 7> /tmp/go
     rm /tmp/go
-    within 60 probed $pid || fail "$1: probed" "$(incidentctl --json status)" "$(daemon_log)"
+    within 300 probed $pid || fail "$1: probed" "$(incidentctl --json status)" "$(daemon_log)"
     printf '\n\n' >&7
     wait $pid
     exec 7>&-
-    incident_of heap 120
+    incident_of heap 300
 }
 heap_json() { json "$1" "$bundle/heap.json"; }
 
@@ -55,7 +55,7 @@ same "malloc and free are probed" '[true, true]' \
     "$(heap_json '[any(f["name"] == n and f["probed"] for f in d["functions"]) for n in ("malloc", "free")]')"
 same "nothing lost" '[0, 0, 0, 0, 0]' \
     "$(heap_json '[d["account"][k] for k in ("lost", "no_frame", "no_stack", "strangers", "unfinished")]')"
-within 120 test -s "$bundle/heap/frames.json"
+within 300 test -s "$bundle/heap/frames.json"
 info=$(incidentctl info "${bundle##*/}" 2>&1)
 has "where the fault points: freed, and by whom" 'freed' "$info"
 

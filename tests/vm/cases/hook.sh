@@ -29,7 +29,7 @@ crash() { # sets name
     bash -c 'kill -SEGV $$' &
     pid=$!
     wait $pid 2> /dev/null
-    name=$(incidentctl wait --pid $pid --timeout 120s)
+    name=$(incidentctl wait --pid $pid --timeout 300s)
 }
 
 crash

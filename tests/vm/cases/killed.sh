@@ -70,7 +70,7 @@ for instant in dead begun half sealed committed amending amended; do
         fail "$instant: the instant is met" "$(ls -A $INCIDENTS)"
         continue
     fi
-    if within 180 up "$pid"; then ok "$instant: restarted"; else fail "$instant: restarted" "$(daemon_log)"; exit 0; fi
+    if within 300 up "$pid"; then ok "$instant: restarted"; else fail "$instant: restarted" "$(daemon_log)"; exit 0; fi
     same "$instant: nothing half-written" '' "$(half_written)"
     same "$instant: every bundle is whole" '' "$(flawed_bundles)"
     check "$instant: every bundle is readable" incidentctl list
@@ -85,7 +85,7 @@ same "no program, link or map is left over of seven lives" "$running" "$(held)"
 
 stage after
 { bash -c 'kill -SEGV $$'; } 2> /dev/null
-if incident_of crash 120; then ok "it records as before"; else fail "it records as before" "$(daemon_log)"; fi
+if incident_of crash 300; then ok "it records as before"; else fail "it records as before" "$(daemon_log)"; fi
 check "stops" systemctl stop incidentd
 same "nothing of it stays in the kernel" "$before" "$(programs) programs, $(links) links"
 journalctl -u incidentd -o cat > "$OUT/incidentd.log"

@@ -41,7 +41,7 @@ need_rule oom active
 dmesg --clear
 hungry
 pid=$(dmesg | sed -n 's/.*Killed process \([0-9]*\) (hungry).*/\1/p' | head -1)
-if ! incident_of oom 60; then
+if ! incident_of oom 300; then
     fail "an incident" "$(cat /tmp/waited)" "$(daemon_log)"
     exit 0
 fi

@@ -77,7 +77,7 @@ print(*(d["id"] for d in map(json.loads, sys.stdin) if d["unit"] == sys.argv[1])
 }
 crash() {
     said "systemd-run --quiet --wait --unit=$1 python3 -c 'import ctypes; open(\"/etc/hostname\").read(); ctypes.string_at(0)'"
-    if ! within 180 recorded "$1"; then
+    if ! within 300 recorded "$1"; then
         fail "an incident of $1" "$(incidentctl list 2>&1)" "$(journalctl -u incidentd -n 40 -o cat)"
         return 1
     fi

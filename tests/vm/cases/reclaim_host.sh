@@ -19,7 +19,7 @@ shortage() {
     hungry 0 $(((free - left) / 1024)) hold > /tmp/hungry &
     eater=$!
     echo 1000 > /proc/$eater/oom_score_adj
-    within 60 grep -q full /tmp/hungry
+    within 300 grep -q full /tmp/hungry
     for _ in 1 2 3 4; do cat /dev/vdb > /dev/null & readers+=($!); done
     wait "${readers[@]}"
     readers=()
@@ -57,7 +57,7 @@ else
 fi
 need_rule reclaim-storm active
 note "$(shortage)"
-if ! incident_of reclaim-storm 60; then
+if ! incident_of reclaim-storm 300; then
     fail "an incident" "$(cat /tmp/waited)" "$(daemon_log)"
     exit 0
 fi

@@ -84,7 +84,7 @@ note "$(incidentctl status | sed -n '/^Rules/,/^$/p')"
 
 trouble open /no/such/file 5 > /tmp/out
 pid=$(awk '$1 == "main" { print $2 }' /tmp/out)
-if incident_of failing-call 60; then
+if incident_of failing-call 300; then
     same "a failing call" "$pid ENOENT 5" \
         "$(incident '"%d %s %d" % (d["process"]["pid"], d["syscall"]["error"], d["matches"]["total"])')"
 else
@@ -93,7 +93,7 @@ fi
 
 trouble pipe 1000 > /tmp/out
 writer=$(awk '$1 == "writer" { print $2 }' /tmp/out)
-if incident_of blocked 60; then
+if incident_of blocked 300; then
     same "a wait, and who ended it" "read $writer" \
         "$(incident '"%s %d" % (d["blocked"]["syscall"], d["blocked"]["waker"]["tid"])')"
     has "where it waited" 'pipe_read' "$(incident 'd["blocked"]["kernel_stack"]')"
@@ -103,7 +103,7 @@ fi
 
 trouble pipe 600000 > /tmp/out &
 stuck=$!
-if incident_of stuck 60; then
+if incident_of stuck 300; then
     same "a wait that goes on" "true read" \
         "$(incident 'json.dumps(d["blocked"]["in_flight"]) + " " + d["blocked"]["syscall"]')"
     check "its process lives" kill -0 $stuck
@@ -114,15 +114,15 @@ fi
 kill $stuck
 
 trouble exit 42 > /tmp/out
-if incident_of status 60; then same "an exit" 42 "$(incident 'd["exit"]["status"]')"; else fail "an exit" "$(daemon_log)"; fi
+if incident_of status 300; then same "an exit" 42 "$(incident 'd["exit"]["status"]')"; else fail "an exit" "$(daemon_log)"; fi
 
 sleep 600 | trouble grow 96 0 > /tmp/out &
-if incident_of big 60; then ok "much memory"; else fail "much memory" "$(daemon_log)"; fi
+if incident_of big 300; then ok "much memory"; else fail "much memory" "$(daemon_log)"; fi
 pkill -x trouble
 pkill -x sleep
 
 trouble rename quite-other > /tmp/out
-if incident_of renamed 60; then
+if incident_of renamed 300; then
     has "a tracepoint" 'quite-other' "$(incident 'd["tracepoint"]["fields"]')"
 else
     fail "a tracepoint" "$(cat /tmp/waited)" "$(daemon_log)"
@@ -130,11 +130,11 @@ fi
 
 # ---- a disk of the kernel's own that takes 400 ms a request, and has a bad sector (0x1234)
 scsi_disk() { ls /sys/bus/pseudo/drivers/scsi_debug/adapter0/host*/target*/*/block; }
-if modprobe scsi_debug dev_size_mb=16 delay=100 opts=2 && modprobe sd_mod && within 30 scsi_disk; then
+if modprobe scsi_debug dev_size_mb=16 delay=100 opts=2 && modprobe sd_mod && within 300 scsi_disk; then
     disk=$(scsi_disk)
-    within 30 test -b "/dev/$disk"
+    within 300 test -b "/dev/$disk"
     dd if="/dev/$disk" of=/dev/null bs=4096 count=1 skip=100 iflag=direct 2> /dev/null
-    if incident_of slow-disk 60; then
+    if incident_of slow-disk 300; then
         same "a slow request" "dd read $disk" \
             "$(incident 'd["process"]["comm"] + " " + d["block_io"]["operation"] + " " + d["block_io"]["device"]')"
         same "and how slow" true "$(incident 'd["block_io"]["duration_ns"] >= 200000000')"
@@ -142,7 +142,7 @@ if modprobe scsi_debug dev_size_mb=16 delay=100 opts=2 && modprobe sd_mod && wit
         fail "a slow request" "$(cat /tmp/waited)" "$(daemon_log)"
     fi
     dd if="/dev/$disk" of=/dev/null bs=512 count=8 skip=4656 iflag=direct 2> /dev/null
-    if incident_of failing-disk 120; then
+    if incident_of failing-disk 300; then
         same "a failing request" "dd true" \
             "$(incident 'd["process"]["comm"] + " " + json.dumps(d["block_io"]["error"] is not None)')"
         note "$(incident 'd["summary"]')"

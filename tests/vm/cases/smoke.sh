@@ -52,7 +52,7 @@ dies() {
     pid=$!
     wait $pid 2> /dev/null
     said=$(cat /tmp/said)
-    if ! incidentctl wait --pid $pid --timeout 120s > /tmp/waited 2>&1 || ! committed $pid; then
+    if ! incidentctl wait --pid $pid --timeout 300s > /tmp/waited 2>&1 || ! committed $pid; then
         fail "$what: an incident" "$(cat /tmp/waited)" "$(ls -A $INCIDENTS)" "$(daemon_log)"
         return 1
     fi

@@ -42,7 +42,7 @@ same() { if [ "$2" = "$3" ]; then ok "$1"; else fail "$1" "expected: $2" "found:
 # has WHAT PATTERN TEXT: an extended regular expression somewhere in it
 has() { if grep -qE -- "$2" <<< "$3"; then ok "$1"; else fail "$1" "no match for: $2" "in: $3"; fi; }
 
-# within SECONDS COMMAND...: until it succeeds; emulation is slow, limits are generous
+# within SECONDS COMMAND...: until it succeeds; emulation is slow, and the host may be: limits are generous
 within() {
     local end=$((SECONDS + $1))
     shift
@@ -91,7 +91,7 @@ install_zfs() {
 start_incidentd() {
     sed -e 's/^#core_wait = .*/core_wait = "5m"/' -e "${2:-}" "$SOURCE/systemd/incidentd.toml" > /root/incidentd.toml
     unit_drop_in case "Environment=\"INCIDENTD_OPTIONS=--config /root/incidentd.toml --rules $1\""
-    systemctl start incidentd && within 120 incidentctl --json status
+    systemctl start incidentd && within 300 incidentctl --json status
 }
 # unit_drop_in NAME LINE...: into [Service] of incidentd.service; NAME alone takes it away
 unit_drop_in() {

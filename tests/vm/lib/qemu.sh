@@ -87,10 +87,10 @@ qemu_snapshot() {
     say "booted and saved: $(du -h "$SAVED/root.qcow2" | cut -f1) in $((SECONDS - t0)) s"
 }
 
-# qemu_case SCRIPT DIR: runs it, its output copied to ours.  Status: the script's,
+# qemu_case SCRIPT DIR LIMIT: runs it for at most so many seconds, its output copied to ours.  Status: the script's,
 # 124 when the limit passed, 125 when the guest ended without one (panic, power cut).
 qemu_case() {
-    local script=$1 dir=$2 append='' args=(-serial null) t0=$SECONDS how=booted status=125 tail_pid
+    local script=$1 dir=$2 limit=$3 append='' args=(-serial null) t0=$SECONDS how=booted status=125 tail_pid
     mkdir -p "$dir/host/out"
     ln -s "$BUILD_DIR" "$dir/build"
     ln -s "$REPO" "$dir/source"
@@ -121,7 +121,7 @@ qemu_case() {
          exec tail -n +1 -f --pid=$QEMU_PID "$dir/console.log" >&2) &
     fi
     while kill -0 $QEMU_PID 2> /dev/null; do
-        if [ $((SECONDS - t0)) -ge "$TIMEOUT" ]; then
+        if [ $((SECONDS - t0)) -ge "$limit" ]; then
             status=124
             kill $QEMU_PID 2> /dev/null || true
             break
