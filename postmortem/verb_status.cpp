@@ -62,6 +62,7 @@ public:
         head();
         rules();
         recorder();
+        heaps();
         probes();
         losses();
         signatures();
@@ -141,6 +142,28 @@ private:
                                   span_text(recorder["cost"]["ns_per_syscall"].count()),
                                   recorder["cost"]["syscalls_per_second"].count(),
                                   100 * recorder["cost"]["cpu_share"].real()));
+    }
+
+    // Processes whose rules ask for allocations = "sizes" or "history".
+    void heaps() {
+        const JsonView heaps = top_["heaps"], processes = heaps["processes"];
+        if (processes.size() == 0)
+            return;
+        title(fmt::format("Heaps ({})", processes.size()));
+        out_.line(fmt::format("  {} of {} of memory taken, at worst", size_text(heaps["memory_bytes"].count()),
+                              size_text(heaps["memory_max"].count())));
+        for (const char *level : {"sizes", "history"})
+            if (const JsonView cost = heaps["cost"][level]; cost.is_object())
+                out_.line(fmt::format("  at level {} an allocation costs {} more, a free {}, as measured here", level,
+                                      span_text(cost["allocation_ns"].count()), span_text(cost["free_ns"].count())));
+        Table table({"PID", "COMM", "LEVEL", "STATE", "CALLS", "LOST", "REASON"});
+        processes.each([&](JsonView process) {
+            const bool records = process["since_ns"].count() != 0;
+            table.row({shown(process["pid"]), shown(process["comm"]), shown(process["level"]),
+                       records ? "active" : "unavailable", shown(process["calls"]), shown(process["lost"]),
+                       shown(process["reason"])});
+        });
+        table.print(out_, 3);
     }
 
     void probes() {
