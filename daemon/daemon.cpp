@@ -232,6 +232,7 @@ Status Daemon::wire() {
     txg_timer_ = *txg;
     cost_timer_.arm_in(first_cost_ns);
     second_timer_.arm_in(1000 * millisecond);
+    find_heaps();
     on_memory();
     on_deadlines();
     on_latency();
@@ -408,10 +409,7 @@ void Daemon::on_second() {
     on_events(); // also what came without a wake-up
     recorder_->allow_captures(captures_per_second);
     latency_->forget_ended();
-    heaps_->forget_ended([this](std::uint32_t pid, std::uint64_t start_boot_ns) {
-        const auto entry = recorder_->process(pid);
-        return entry && entry->start_boot_ns == start_boot_ns && !entry->gone_ns;
-    });
+    heaps_->forget_ended([this](std::uint32_t pid, std::uint64_t start_boot_ns) { return lives(pid, start_boot_ns); });
     if (tracepoint_has_come())
         reload(); // its filter could not be checked before
     allow_dumps();
@@ -451,6 +449,7 @@ void Daemon::reload() {
         rule_errors_ = texts(loaded->parsed.diagnostics);
         engine_->replace(std::move(loaded->parsed.rules));
         apply_rules();
+        find_heaps();
         on_memory();
         on_deadlines();
         on_latency();

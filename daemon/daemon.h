@@ -62,6 +62,8 @@ private:
     void warn_of_states() const;
     ConditionStates condition_states() const;
     void on_started(const rules::ProcessFacts &process);
+    void find_heaps();
+    bool lives(std::uint32_t pid, std::uint64_t start_boot_ns) const;
     bool tracepoint_has_come() const;
     void allow_dumps();
     bool may_dump_unasked(const rules::ProcessFacts &process) const;

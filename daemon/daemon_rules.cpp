@@ -37,16 +37,6 @@ void Daemon::apply_rules() {
     reclaim_.set_window(window);
 }
 
-// Which probes go into it follows from what it executes now.
-void Daemon::on_started(const rules::ProcessFacts &process) {
-    spdlog::debug("started: {} pid {} exe {}", process.comm, process.pid, process.exe);
-    latency_->started(process, engine_->rules(), clock_ns(CLOCK_MONOTONIC));
-    on_latency();
-    const auto entry = recorder_->process(process.pid);
-    if (entry && entry->start_boot_ns == process.start_boot_ns)
-        heaps_->started(process, entry->exec_ns, engine_->rules());
-}
-
 // What keeps rules from doing all they say.
 void Daemon::warn_of_states() const {
     const ConditionStates states = condition_states();

@@ -60,7 +60,7 @@ Result<HeapPrice> measure_heap_price(HeapKernel &kernel, std::unique_ptr<HeapSlo
     const auto at_allocate = file_offset(maps, price_allocate), at_free = file_offset(maps, price_free);
     if (!at_allocate || !at_free)
         return fail(at_allocate ? at_free.error() : at_allocate.error());
-    auto own = HeapMaps::make({rounds * calls * 2, 64, history ? rounds * calls : 0});
+    auto own = kernel.make_maps({rounds * calls * 2, 64, history ? rounds * calls : 0});
     if (!own)
         return fail(own.error());
     bpf::heap_account settings{};

@@ -1,5 +1,6 @@
 #include "daemon/heap_watch.h"
 
+#include "capture/proc_stat.h"
 #include "daemon/clocks.h"
 #include "daemon/heap_snapshot.h"
 #include "rules/heap_cost.h"
@@ -29,6 +30,11 @@ constexpr std::uint64_t soon_ns[] = {0,
                                      256 * millisecond};
 constexpr std::uint64_t later_ns[] = {100 * millisecond, 1 * second, 10 * second};
 constexpr std::uint64_t at_last_ns = 60 * second;
+
+// Of a process found in /proc the start is known to a tick.
+bool same_start(std::uint64_t a, std::uint64_t b) {
+    return capture::start_ticks_of(a) == capture::start_ticks_of(b);
+}
 
 } // namespace
 
@@ -141,7 +147,7 @@ std::shared_ptr<HeapProcess> HeapWatch::record(const rules::ProcessFacts &proces
     auto slot = take_slot();
     if (!slot)
         return refused(fmt::format("{} heaps are recorded already", HEAP_PROCESSES));
-    auto maps = HeapMaps::make(wish.sizes);
+    auto maps = kernel_->make_maps(wish.sizes);
     if (!maps)
         return refused(maps.error().what);
     bpf::heap_account settings{};
@@ -165,7 +171,7 @@ void HeapWatch::started(const rules::ProcessFacts &process, std::uint64_t exec_n
     const auto found = known_.find(process.pid);
     if (found != known_.end()) {
         const auto &known = *found->second.process;
-        if (wish.level != rules::Allocations::Pages && known.start_boot_ns() == process.start_boot_ns &&
+        if (wish.level != rules::Allocations::Pages && same_start(known.start_boot_ns(), process.start_boot_ns) &&
             known.exec_ns() == exec_ns && known.wish() == wish && (known.recorded() || !kernel_))
             return;
         let_go(found->second);
@@ -197,7 +203,7 @@ void HeapWatch::forget_ended(const std::function<bool(std::uint32_t, std::uint64
 
 std::shared_ptr<HeapSource> HeapWatch::source(std::uint32_t pid, std::uint64_t start_boot_ns, bool dying) const {
     const auto found = known_.find(pid);
-    if (found == known_.end() || found->second.process->start_boot_ns() != start_boot_ns)
+    if (found == known_.end() || !same_start(found->second.process->start_boot_ns(), start_boot_ns))
         return nullptr;
     const auto &process = found->second.process;
     return std::make_shared<HeapSource>(process,

@@ -43,7 +43,7 @@ public:
     // every process it knows.
     void set_rules(std::span<const rules::Rule> rules, const rules::Config::Heap &config);
     // A process has started, executed another program, or been seen for the first time under these rules.  Twice is
-    // harmless.  exec_ns: its last exec, 0 not known.
+    // harmless.  Its start may be exact to a tick only; exec_ns: its last exec, 0 not known.
     void started(const rules::ProcessFacts &process, std::uint64_t exec_ns, std::span<const rules::Rule> rules);
     // Lets go of processes that have ended; now and then.
     void forget_ended(const std::function<bool(std::uint32_t pid, std::uint64_t start_boot_ns)> &lives);

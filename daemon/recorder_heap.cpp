@@ -37,45 +37,23 @@ template <typename Value> std::vector<std::pair<std::uint64_t, Value>> read_all(
     return all;
 }
 
-Result<UniqueFd> make_map(bpf_map_type type, const char *name, std::uint32_t key, std::uint32_t value,
-                          std::uint32_t entries, std::uint32_t flags) {
+// Like that one, but for its size: with the same BTF too, for Linux 6.1 takes a map without for one of another
+// kind (kernel/bpf/map_in_map.c, bpf_map_meta_equal: timer_off).
+Result<UniqueFd> make_map(const bpf_map *like, int btf, std::uint32_t entries) {
     bpf_map_create_opts options{};
     options.sz = sizeof(options);
-    options.map_flags = flags;
-    UniqueFd fd(bpf_map_create(type, name, key, value, entries, &options));
+    options.map_flags = bpf_map__map_flags(like);
+    options.btf_fd = static_cast<__u32>(btf);
+    options.btf_key_type_id = bpf_map__btf_key_type_id(like);
+    options.btf_value_type_id = bpf_map__btf_value_type_id(like);
+    UniqueFd fd(bpf_map_create(bpf_map__type(like), bpf_map__name(like), bpf_map__key_size(like),
+                               bpf_map__value_size(like), entries, &options));
     if (!fd)
-        return fail(Error::system(fmt::format("making map {} of {} entries", name, entries)));
+        return fail(Error::system(fmt::format("making a map {} of {} entries", bpf_map__name(like), entries)));
     return fd;
 }
 
 } // namespace
-
-Result<HeapMaps> HeapMaps::make(const HeapSizes &sizes) {
-    HeapMaps maps;
-    maps.sizes_ = sizes;
-    auto live = make_map(BPF_MAP_TYPE_HASH, "heap_live", sizeof(__u64), sizeof(bpf::heap_allocation), sizes.live,
-                         BPF_F_NO_PREALLOC);
-    auto stacks = make_map(BPF_MAP_TYPE_HASH, "heap_stacks", sizeof(__u64), sizeof(bpf::heap_stack), sizes.stacks,
-                           BPF_F_NO_PREALLOC);
-    auto history = make_map(BPF_MAP_TYPE_ARRAY, "heap_history", sizeof(__u32), sizeof(bpf::heap_record),
-                            std::max(sizes.history, 1u), BPF_F_MMAPABLE | BPF_F_INNER_MAP);
-    for (auto *made : {&live, &stacks, &history})
-        if (!*made)
-            return fail(made->error());
-    maps.live_ = std::move(*live);
-    maps.stacks_ = std::move(*stacks);
-    maps.history_ = std::move(*history);
-    if (sizes.history) {
-        const std::size_t bytes = std::size_t{sizes.history} * sizeof(bpf::heap_record);
-        void *at = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, maps.history_.get(), 0);
-        if (at == MAP_FAILED)
-            return fail(Error::system("mapping the history of a heap"));
-        maps.mapped_ = {static_cast<const bpf::heap_record *>(at), [bytes](const bpf::heap_record *mapped) {
-                            ::munmap(const_cast<bpf::heap_record *>(mapped), bytes);
-                        }};
-    }
-    return maps;
-}
 
 std::vector<std::pair<std::uint64_t, bpf::heap_allocation>> HeapMaps::live() const {
     return read_all<bpf::heap_allocation>(live_.get());
@@ -132,6 +110,32 @@ Result<std::unique_ptr<HeapKernel>> HeapKernel::load() {
         return fail(accounts.error());
     impl.accounts = std::move(*accounts);
     return kernel;
+}
+
+Result<HeapMaps> HeapKernel::make_maps(const HeapSizes &sizes) const {
+    HeapMaps maps;
+    maps.sizes_ = sizes;
+    const auto &like = impl_->skeleton->maps;
+    const int btf = bpf_object__btf_fd(impl_->skeleton->obj);
+    auto live = make_map(like.one_live, btf, sizes.live);
+    auto stacks = make_map(like.one_stacks, btf, sizes.stacks);
+    auto history = make_map(like.one_history, btf, std::max(sizes.history, 1u));
+    for (auto *made : {&live, &stacks, &history})
+        if (!*made)
+            return fail(made->error());
+    maps.live_ = std::move(*live);
+    maps.stacks_ = std::move(*stacks);
+    maps.history_ = std::move(*history);
+    if (!sizes.history)
+        return maps;
+    const std::size_t bytes = std::size_t{sizes.history} * sizeof(bpf::heap_record);
+    void *at = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, maps.history_.get(), 0);
+    if (at == MAP_FAILED)
+        return fail(Error::system("mapping the history of a heap"));
+    maps.mapped_ = {static_cast<const bpf::heap_record *>(at), [bytes](const bpf::heap_record *mapped) {
+                        ::munmap(const_cast<bpf::heap_record *>(mapped), bytes);
+                    }};
+    return maps;
 }
 
 Status HeapKernel::begin(unsigned slot, const bpf::heap_account &settings, const HeapMaps &maps) {

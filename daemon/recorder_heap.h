@@ -25,8 +25,6 @@ struct HeapSizes {
 // and its slot.
 class HeapMaps {
 public:
-    static Result<HeapMaps> make(const HeapSizes &sizes);
-
     // Reading while others write: each element is whole or, of the history, left out.
     std::vector<std::pair<std::uint64_t, bpf::heap_allocation>> live() const;
     std::vector<std::pair<std::uint64_t, bpf::heap_stack>> stacks() const;
@@ -51,6 +49,7 @@ public:
     static Result<std::unique_ptr<HeapKernel>> load();
     ~HeapKernel();
 
+    Result<HeapMaps> make_maps(const HeapSizes &sizes) const;
     // The slot's account begins at zero, with these settings, and its maps are these from now on.
     Status begin(unsigned slot, const bpf::heap_account &settings, const HeapMaps &maps);
     // Nobody writes to the slot any more: its probes are gone.
