@@ -1,6 +1,7 @@
 // Programs that know exactly what their heap should be said to hold.
 #include "heap.h"
 
+#include <dlfcn.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <sys/syscall.h>
@@ -86,6 +87,19 @@ static void *work(void *index)
     return nullptr;
 }
 
+// What jemalloc says is allocated, where it is the allocator (jemalloc(3), stats.allocated); else 0.
+static std::size_t allocated_of_jemalloc()
+{
+    using Control = int (*)(const char *, void *, std::size_t *, void *, std::size_t);
+    static const auto control = reinterpret_cast<Control>(dlsym(RTLD_DEFAULT, "mallctl"));
+    std::uint64_t epoch = 1;
+    std::size_t allocated = 0, size = sizeof allocated;
+    if (!control || control("epoch", nullptr, nullptr, &epoch, sizeof epoch) ||
+        control("stats.allocated", &allocated, &size, nullptr, 0))
+        return 0;
+    return allocated;
+}
+
 int account(int threads, long calls)
 {
     thread_count = threads < most_threads ? threads : most_threads;
@@ -98,11 +112,14 @@ int account(int threads, long calls)
             return 3;
     }
     pthread_barrier_wait(&barrier);
+    allocated_of_jemalloc(); // what it takes to look is there before anything counts
     wait_for_line();
+    const std::size_t jemalloc_before = allocated_of_jemalloc();
     const struct mallinfo2 before = mallinfo2();
     for (int i = 0; i < 3; ++i) // begin, second turn, end
         pthread_barrier_wait(&barrier);
     const struct mallinfo2 after = mallinfo2();
+    const std::size_t jemalloc_after = allocated_of_jemalloc();
     Counts sum;
     std::uint64_t live = 0;
     for (const Counts &one : counts) {
@@ -120,6 +137,7 @@ int account(int threads, long calls)
     say("account %lu %lu %lu %lu", sum.allocations, sum.allocated_bytes, sum.frees, sum.freed_bytes);
     say("live %lu", live);
     say("chunks %lu", sum.chunks);
+    say("jemalloc %ld", static_cast<long>(jemalloc_after - jemalloc_before));
     say("uordblks %ld", static_cast<long>(after.uordblks) - static_cast<long>(before.uordblks));
     wait_for_line("done");
     abort();

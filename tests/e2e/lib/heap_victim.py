@@ -122,11 +122,15 @@ def is_untouched(pid):
 
 
 class HeapVictim:
-    def __init__(self, *arguments, program="heap", library="", env=None):
-        self.process = start(victim(program), *map(str, arguments), stdin=subprocess.PIPE, env={**os.environ, **(env or {})})
+    """`library`: part of the path of the allocator that is probed, where it is not the first with a whole family."""
+
+    def __init__(self, *arguments, program="heap", library="", env=None, **options):
+        environment = {**os.environ, **(env or {})}
+        self.process = start(victim(program), *map(str, arguments), stdin=subprocess.PIPE, env=environment, **options)
         self.pid = self.process.pid
         self.library = library
         self.said = []
+        self.code = None
 
     def until(self, line):
         """What it says before that line."""
@@ -149,18 +153,21 @@ class HeapVictim:
     def value(self, key, index=1):
         return int(next(words[index] for words in self.said if words[0] == key), 0)
 
+    def snapshot(self):
+        self.code = Code(self.pid)
+
     def die(self):
         """Its last line of input, and its end."""
-        self.code = Code(self.pid)
+        self.snapshot()
         self.go()
         return finish(self.process)
 
 
 @contextmanager
-def heap_victim(*arguments, **options):
+def heap_victim(*arguments, wait_for="ready", **options):
     one = HeapVictim(*arguments, **options)
     try:
-        yield one.until("ready")
+        yield one.until(wait_for) if wait_for else one
     finally:
         one.process.kill()
         one.process.wait()

@@ -1,0 +1,136 @@
+"""Where probes on malloc stand, and where they do not: seen in the processes' own memory."""
+
+import shutil
+import subprocess
+
+import pytest
+
+from lib.daemon import CRASH_RULE
+from lib.heap import Heap
+from lib.heap_victim import Code, config, heap_victim, is_probed, is_untouched, rule
+from lib.programs import victim
+from lib.wait import until
+
+
+def reload_with(watcher, rules):
+    (watcher.rules / "test.toml").write_text(rules)
+    watcher.process.send_signal(1)
+
+
+def test_a_rule_loaded_into_a_running_program(daemon):
+    """The gap between its start and the recording is stated."""
+    watcher = daemon()
+    with heap_victim("window", 10, 20) as one:
+        assert is_untouched(one.pid)
+        one.go().until("between")  # before the rule
+        reload_with(watcher, rule(victim("heap"), "history"))
+        one.watched(watcher.tail)
+        one.go().until("done")
+        one.die()
+        incident = watcher.incident(one.pid)
+    heap = Heap(incident)
+    heap.assert_adds_up()
+    assert heap.account["allocations"] == heap.account["live"] == 20
+    assert {live.size for live in heap.live} == {200}
+    assert heap.json["since_ns"] > heap.json["exec_ns"] > 0
+    assert heap.json["since_ns"] < min(live.t_ns for live in heap.live)
+
+
+@pytest.mark.parametrize("library", ["", "libjemalloc.so.2"])
+def test_gone_with_the_last_rule(daemon, library):
+    watcher = daemon(rules=rule(victim("heap"), "sizes"), config=config())
+    with heap_victim("window", 10, 20, library=library, env={"LD_PRELOAD": library} if library else {}) as one:
+        one.watched(watcher.tail)
+        reload_with(watcher, CRASH_RULE)
+        until(lambda: is_untouched(one.pid), "the probes to be gone", watcher.tail)
+        one.go().until("between")
+        one.go().until("done")
+        one.die()
+        incident = watcher.incident(one.pid)
+    assert not (incident.path / "heap.json").exists()
+
+
+def test_gone_with_the_daemon(daemon):
+    watcher = daemon(rules=rule(victim("heap"), "history"), config=config())
+    with heap_victim("window", 10, 20) as one:
+        one.watched(watcher.tail)
+        watcher.stop()
+        until(lambda: is_untouched(one.pid), "the probes to be gone")
+        one.go().until("between")
+        one.go().until("done")
+
+
+def test_a_killed_daemon_leaves_none(daemon):
+    watcher = daemon(rules=rule(victim("heap"), "history"), config=config())
+    with heap_victim("window", 10, 20) as one:
+        one.watched(watcher.tail)
+        watcher.kill()
+        until(lambda: is_untouched(one.pid), "the probes to be gone")
+
+
+def test_others_have_none(daemon, tmp_path):
+    """The same libc, the same program under another name, and a rule with less: not one byte is changed."""
+    other = shutil.copy(victim("heap"), tmp_path / "other")
+    rules = rule(victim("heap"), "history") + rule(str(other), "pages").replace('"heap"', '"other"')
+    watcher = daemon(rules=rules, config=config())
+    with heap_victim("window", 1, 1) as one, heap_victim("window", 1, 1, program=str(other)) as two:
+        with heap_victim("-c", "print('ready', flush=True); input()", program="/usr/bin/python3") as three:
+            one.watched(watcher.tail)
+            assert any(names for names in Code(two.pid).probed().values())  # it has the functions
+            assert is_untouched(two.pid)
+            assert is_untouched(three.pid)
+            reload_with(watcher, CRASH_RULE)
+            until(lambda: is_untouched(one.pid), "the probes to be gone", watcher.tail)
+            reload_with(watcher, rules)
+            one.watched(watcher.tail)
+            assert is_untouched(two.pid)
+            assert is_untouched(three.pid)
+
+
+def test_the_higher_of_two_levels(daemon):
+    rules = rule(victim("heap"), "sizes") + rule(victim("heap"), "history").replace('"heap"', '"closer"')
+    watcher = daemon(rules=rules, config=config())
+    with heap_victim("window", 10, 20) as one:
+        one.watched(watcher.tail)
+        one.go().until("between")
+        one.go().until("done")
+        one.die()
+        heaps = [Heap(found) for found in until(lambda: of_both(watcher, one.pid), "both incidents", watcher.tail)]
+    for heap in heaps:
+        heap.assert_adds_up()
+        assert heap.json["level"] == "history"
+
+
+def of_both(watcher, pid):
+    found = [incident for incident in watcher.incidents() if incident.process["pid"] == pid]
+    return found if len(found) == 2 else None
+
+
+def test_a_program_without_an_allocator_says_so(daemon):
+    """A static program without malloc: nothing to probe, and the incident says why there is nothing."""
+    watcher = daemon(rules=rule(victim("newborn"), "history"), config=config())
+    done = subprocess.run([victim("newborn")], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    assert done.returncode is not None
+    found = [i for i in watcher.incidents() if (i.path / "heap.json").exists()]
+    for incident in found:
+        heap = Heap(incident)
+        assert heap.json["since_ns"] in (0, None)
+        assert heap.json["reason"]
+
+
+def test_no_memory_for_one_more(daemon):
+    """[heap] memory holds one process: the second is not recorded, and says so."""
+    watcher = daemon(rules=rule(victim("heap"), "history"), config=config("9MiB", live=1024, stacks=4096 - 64, history=1024))
+    with heap_victim("window", 10, 20) as one:
+        one.watched(watcher.tail)
+        with heap_victim("window", 10, 20) as two:
+            two.go().until("between")
+            two.go().until("done")
+            assert is_untouched(two.pid)
+            two.die()
+            incident = watcher.incident(two.pid)
+        assert is_probed(one.pid)
+    heap = Heap(incident)
+    assert heap.json["asked"] == "history"
+    assert "memory" in heap.json["reason"]
+    assert heap.account["allocations"] == 0
