@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t columns = 100;
 constexpr std::size_t calls_shown = 12, threads_shown = 8, frames_shown = 12, facts_shown = 8, opens_shown = 3,
-                      reasons_shown = 2;
+                      grown_shown = 2, reasons_shown = 2;
 
 const Json &member(const Json &object, const char *key) {
     static const Json none;
@@ -102,6 +102,7 @@ public:
         last_calls();
         other_threads();
         opened_files();
+        heap();
         core();
         quality();
         line("");
@@ -327,6 +328,23 @@ private:
         line("");
         for (std::size_t i = 0; i < std::min(recent_.opened.size(), opens_shown); ++i)
             field(i == 0 ? "opened" : "", recent_.opened[i]);
+    }
+
+    // What its heap held and how it grew; of the pointers the verdict tells.
+    void heap() {
+        const Json &heap = member(incident_, "heap");
+        if (!heap.is_object() || number_of(heap, "since_ns") == 0)
+            return;
+        const Json &account = member(heap, "account"), &window = member(heap, "in_window");
+        const auto grown = static_cast<std::int64_t>(number_of(window, "allocated_bytes")) -
+                           static_cast<std::int64_t>(number_of(window, "freed_bytes"));
+        field("heap",
+              fmt::format("{} allocations alive, {} bytes; {:+} bytes in the last {}", number_of(account, "live"),
+                          number_of(account, "live_bytes"), grown, duration(number_of(member(heap, "window"), "ns"))));
+        const Json &growing = member(heap, "growing");
+        for (std::size_t i = 0; growing.is_array() && i < std::min(growing.size(), grown_shown); ++i)
+            field(i == 0 ? "growing" : "",
+                  fmt::format("+{} bytes by {}", number_of(growing[i], "bytes"), text_of(growing[i], "place")));
     }
 
     void core() {

@@ -78,7 +78,7 @@ Result<Examination> examine(const capture::Bundle &bundle, const Incident &incid
         examination.analysis = analyse(*image, files, analyse_options, nullptr, call_stacks);
     }
     if (heap) {
-        add_names(*heap, examination.analysis);
+        add_names(*heap, examination.analysis, *image);
         examination.heap = heap_document(*heap, examination.analysis);
         examination.heap_files = heap_analysis_files(*heap, examination.analysis);
     }

@@ -6,7 +6,7 @@ so: symbols, frames and registers are gdb's own answer, mappings the bundle's.
 
 import gdb
 
-from . import debuggee, explain_registers, explain_space, explain_stack, mapping_calls, maps
+from . import debuggee, explain_heap, explain_registers, explain_space, explain_stack, mapping_calls, maps
 from .bundle import bundle
 from .command import Subcommand
 from .text import ADDRESS_MASK, field, integer, number, printable, string, text, tone, write
@@ -70,6 +70,7 @@ PROVIDERS = [
     explain_space.place,
     explain_space.mapping,
     explain_space.layout,
+    explain_heap.allocation,
     mapping_history,
     symbol,
     explain_stack.stacks,
@@ -89,7 +90,7 @@ Usage: incident explain [ADDRESS|EXPRESSION]
                                  and functions, where they are
 
 Mappings are those of the bundle (process/maps), mapping history is what was recorded of mmap, munmap, mremap,
-brk, mprotect and madvise; symbols, frames and registers are gdb's.  What is not known is not said."""
+brk, mprotect and madvise; allocations are those the heap recorder saw, where a rule asked for it; symbols, frames and registers are gdb's.  What is not known is not said."""
 
     name = "explain"
 

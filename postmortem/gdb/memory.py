@@ -3,10 +3,11 @@
 from . import event_text, maps, timeline
 from .bundle import bundle
 from .command import Subcommand
-from .text import field, get, integer, items, size, write
+from .text import duration, field, get, integer, items, size, text, write
 
 EVENTS_SHOWN = 10
 MAPPINGS_SHOWN = 5
+STACKS_SHOWN = 5
 # cgroup v2's names, then v1's.
 CGROUP_FILES = (("memory.current", "memory.usage_in_bytes"), ("memory.max", "memory.limit_in_bytes"), ("memory.high",))
 CGROUP_V1_UNLIMITED = 0x7FFFFFFFFFFFF000  # PAGE_COUNTER_MAX in bytes
@@ -15,7 +16,7 @@ LIMITS = ("Max address space", "Max data size", "Max stack size", "Max locked me
 
 
 class Memory(Subcommand):
-    """Resident memory, its limits, the largest mappings, and the recorded calls that changed them."""
+    """Resident memory, its limits, the heap's account, the largest mappings, and the recorded calls that changed them."""
 
     name = "memory"
 
@@ -25,6 +26,7 @@ class Memory(Subcommand):
         rollup()
         limits()
         cgroup()
+        heap(get(incident, "heap"), bundle().trigger())
         samples(items(incident, "memory", "samples"))
         mappings()
         growth()
@@ -94,6 +96,25 @@ def cgroup():
                 shown.append(name + " unlimited")
     if shown:
         field("cgroup", ", ".join(shown))
+
+
+def heap(known, trigger):
+    """The recorded heap's account, and the call stacks that grew."""
+    if not isinstance(known, dict):
+        return
+    since = integer(known, "since_ns")
+    if not since:
+        return field("heap", "not recorded: " + text(known, "reason"))
+    field("heap", "%s, recorded since %s before" % (text(known, "level"), duration(trigger - since)))
+    account, window = get(known, "account"), get(known, "in_window")
+    counts = [integer(account, name) or 0 for name in ("live", "allocations", "frees")]
+    sizes = [size(integer(account, name) or 0) for name in ("live_bytes", "allocated_bytes", "freed_bytes")]
+    field("", "%d allocations alive (%s); %d made (%s), %d freed (%s)" % tuple(sum(zip(counts, sizes), ())))
+    grown = (integer(window, "allocated_bytes") or 0) - (integer(window, "freed_bytes") or 0)
+    lately = duration(integer(known, "window", "ns") or 0)
+    field("", "in the last %s: grown by %s" % (lately, size(grown)))
+    for stack in items(known, "growing")[:STACKS_SHOWN]:
+        field("growing", "%s by %s" % (size(integer(stack, "bytes") or 0), text(stack, "place") or text(stack, "stack")))
 
 
 def samples(taken):

@@ -28,6 +28,13 @@ Life as_of(const Life &life, std::uint64_t t_ns) {
     return then;
 }
 
+// What was freed there was no allocation of its own, but a pointer into one that was alive.
+bool is_stray_free(const Life &life, const std::vector<const Life *> &covering) {
+    return !life.allocated && !life.size_known && life.freed && std::ranges::any_of(covering, [&](const Life *other) {
+        return other->start != life.start && other->alive_at(life.freed->t_ns);
+    });
+}
+
 struct Near {
     const Life *life = nullptr;
     std::uint64_t distance = 0;
@@ -91,7 +98,9 @@ Biography biography(const Lives &lives, std::uint64_t address, std::uint64_t t_n
             else if (address < life.start && life.start - address < heap_near)
                 before.offer(life, life.start - address, t_ns);
         }
+    std::erase_if(covering, [&, all = covering](const Life *life) { return is_stray_free(*life, all); });
     const auto higher = [&](const Life *a, const Life *b) { return outranks(*a, *b, t_ns); };
+    std::ranges::reverse(covering); // of one time the later one first
     std::ranges::stable_sort(covering, higher);
     if (!covering.empty()) {
         found.where = Biography::Where::inside;

@@ -36,6 +36,20 @@ const CallStack *CallStackNames::find(std::uint64_t id) const {
     return found == by_id_.end() ? nullptr : found->second;
 }
 
+std::string CallStackNames::caller(std::uint64_t id) const {
+    const CallStack *stack = find(id);
+    return stack && stack->frames.size() > 1 ? frame(*stack, 1).symbol : "";
+}
+
+bool CallStackNames::calls_through(std::uint64_t id, std::span<const std::string_view> functions) const {
+    constexpr std::size_t next = 4; // inlined ones counted
+    const CallStack *stack = find(id);
+    for (std::size_t i = 1; stack && i < std::min(stack->frames.size(), next); ++i)
+        if (std::ranges::find(functions, frame(*stack, i).symbol) != functions.end())
+            return true;
+    return false;
+}
+
 std::string CallStackNames::place(std::uint64_t id) const {
     const CallStack *stack = find(id);
     if (!stack || stack->frames.size() < 2)

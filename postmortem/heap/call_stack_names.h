@@ -3,7 +3,9 @@
 
 #include "postmortem/unwind/analysis.h"
 
+#include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -14,6 +16,10 @@ public:
     explicit CallStackNames(const Analysis &analysis); // which must outlive it
 
     const CallStack *find(std::uint64_t id) const; // null: not unwound
+    // The function that called the allocator; "" not known.
+    std::string caller(std::uint64_t id) const;
+    // One of these is among the callers next to the allocator.
+    bool calls_through(std::uint64_t id, std::span<const std::string_view> functions) const;
     // Who called the allocator: the first frame that is neither its nor the C++ library's; "" not known.
     std::string place(std::uint64_t id) const;
     // "make_node+0x1f (list.c:41)", innermost first, without the allocation function itself.

@@ -7,7 +7,9 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstring>
 #include <memory>
+#include <unordered_map>
 #include <unordered_set>
 
 namespace incident::postmortem {
@@ -67,6 +69,42 @@ std::int64_t grown_count(const capture::HeapSums &sums) {
     return difference(sums.allocations, sums.frees);
 }
 
+void tell(HeapFindings &findings) {
+    std::vector<std::uint64_t> addresses;
+    for (const HeapPointer &pointer : findings.pointers)
+        addresses.push_back(pointer.biography.address);
+    const Lives lives = lives_about(findings.heap, addresses);
+    for (HeapPointer &pointer : findings.pointers)
+        pointer.biography = biography(lives, pointer.biography.address, findings.words.t_ns);
+    std::erase_if(findings.pointers, [](const HeapPointer &pointer) {
+        return pointer.biography.where == Biography::Where::unknown && pointer.at.front() != "fault address";
+    });
+}
+
+bool is_unknown_free(const capture::HeapHistoryRecord &record) {
+    return record.kind == bpf::HEAP_FREED && record.flags & bpf::HEAP_UNKNOWN;
+}
+
+// Where the call of free() returns to, the first word on the stack at its entry.
+std::uint64_t return_address(const capture::HeapStackRecord &stack) {
+    std::uint64_t address = 0;
+    if (stack.length >= sizeof address)
+        std::memcpy(&address, stack.slice, sizeof address);
+    return address;
+}
+
+// Whether free() was called by the allocator for itself.  A caller in the allocator's own file that has no name is
+// taken for such: what free() is exported with are functions that have.
+bool allocators_own(const capture::HeapStackRecord &stack, const CallStackNames &names, const CrashImage &image) {
+    constexpr std::string_view emptying[] = {"tcache_thread_shutdown", "__malloc_arena_thread_freeres",
+                                             "__libc_thread_freeres"};
+    if (names.calls_through(stack.id, emptying))
+        return true;
+    const auto *function = image.maps.find(stack.ip), *caller = image.maps.find(return_address(stack));
+    return names.caller(stack.id).empty() && function && caller && function->is_file() &&
+           function->path == caller->path && function->inode == caller->inode;
+}
+
 using Stacks = std::vector<const capture::HeapStackRecord *>;
 
 Stacks by_growth(const HeapFindings &findings, capture::HeapSums capture::HeapStackRecord::*sums) {
@@ -103,8 +141,12 @@ std::string frames_file(const HeapFindings &findings, const Analysis &analysis) 
     for (const CallStack &stack : analysis.call_stacks)
         stacks[hex(stack.id)] = {{"frames", stack.frames}, {"truncated", stack.truncated}, {"reason", stack.reason}};
     const std::size_t all = findings.heap.known.stacks.size(), named = analysis.call_stacks.size();
+    Json own = Json::array();
+    for (const std::uint64_t id : findings.allocators_own)
+        own.push_back(hex(id));
     return dump_json(Json{{"frames", std::move(frames)},
                           {"stacks", std::move(stacks)},
+                          {"allocators_own", std::move(own)},
                           {"not_unwound", all > named ? all - named : 0}}) +
            "\n";
 }
@@ -157,16 +199,8 @@ HeapFindings find_heap(Heap heap, const Incident &incident, const CrashImage &im
         return fmt::format("thread {}", tid); // it has ended
     };
     const auto *last = image.threads.empty() ? nullptr : findings.last_call(image.threads.front().tid);
-    std::vector<HeapPointer> pointers = pointers_at_hand(incident, image, last);
-    std::vector<std::uint64_t> addresses;
-    for (const HeapPointer &pointer : pointers)
-        addresses.push_back(pointer.biography.address);
-    findings.lives = lives_about(findings.heap, addresses);
-    for (HeapPointer &pointer : pointers) {
-        pointer.biography = biography(findings.lives, pointer.biography.address, findings.words.t_ns);
-        if (pointer.biography.where != Biography::Where::unknown || pointer.at.front() == "fault address")
-            findings.pointers.push_back(std::move(pointer));
-    }
+    findings.pointers = pointers_at_hand(incident, image, last);
+    tell(findings);
     return findings;
 }
 
@@ -189,6 +223,9 @@ std::vector<const capture::HeapStackRecord *> stacks_by_need(const HeapFindings 
                 for (const HeapEvent &again : (*life)->freed_again)
                     add_event(again);
             }
+    for (const capture::HeapHistoryRecord &record : findings.heap.known.history)
+        if (is_unknown_free(record))
+            add(findings.heap.stack(record.stack));
     for (const auto sums : {&capture::HeapStackRecord::window, &capture::HeapStackRecord::total})
         for (const capture::HeapStackRecord *stack : by_growth(findings, sums))
             add(stack);
@@ -197,10 +234,25 @@ std::vector<const capture::HeapStackRecord *> stacks_by_need(const HeapFindings 
     return ordered;
 }
 
-void add_names(HeapFindings &findings, const Analysis &analysis) {
-    findings.words.place = [names = std::make_shared<CallStackNames>(analysis)](std::uint64_t id) {
-        return names->place(id);
+void add_names(HeapFindings &findings, const Analysis &analysis, const CrashImage &image) {
+    const auto names = std::make_shared<CallStackNames>(analysis);
+    findings.words.place = [names](std::uint64_t id) { return names->place(id); };
+    std::unordered_map<std::uint64_t, bool> own;
+    const auto is_own = [&](const capture::HeapHistoryRecord &record) {
+        if (!is_unknown_free(record))
+            return false;
+        const auto [it, fresh] = own.try_emplace(record.stack, false);
+        if (const auto *stack = fresh ? findings.heap.stack(record.stack) : nullptr)
+            it->second = allocators_own(*stack, *names, image);
+        return it->second;
     };
+    if (std::erase_if(findings.heap.known.history, is_own) == 0)
+        return;
+    for (const auto &[id, of_allocator] : own)
+        if (of_allocator)
+            findings.allocators_own.push_back(id);
+    std::ranges::sort(findings.allocators_own);
+    tell(findings);
 }
 
 Json heap_document(const HeapFindings &findings, const Analysis &analysis) {

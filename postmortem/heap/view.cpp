@@ -18,6 +18,10 @@ std::string text_of(JsonView json) {
     return printable(json.shown());
 }
 
+std::string allocations(std::uint64_t count) {
+    return fmt::format("{} allocation{}", count, count == 1 ? "" : "s");
+}
+
 std::string events(JsonView sums, std::string_view verb, std::string_view count, std::string_view bytes) {
     return fmt::format("{} {} ({})", sums[count].count(), verb, size_text(sums[bytes].count()));
 }
@@ -63,7 +67,8 @@ std::vector<std::string> heap_account_lines(JsonView heap) {
         head += fmt::format("; {} is asked for{}", asked, why);
     lines.push_back(std::move(head));
     const JsonView account = heap["account"], window = heap["in_window"];
-    lines.push_back(fmt::format("{}; {}, {}", events(account, "allocations alive", "live", "live_bytes"),
+    lines.push_back(fmt::format("{} alive ({}); {}, {}", allocations(account["live"].count()),
+                                size_text(account["live_bytes"].count()),
                                 events(account, "made in all", "allocations", "allocated_bytes"),
                                 events(account, "freed", "frees", "freed_bytes")));
     lines.push_back(fmt::format("in the last {}: {}, {}: {}", span_text(heap["window"]["ns"].count()),
@@ -85,7 +90,7 @@ std::vector<std::string> heap_growth_lines(JsonView heap) {
     for (std::size_t i = 0; i < std::min(stacks.size(), stacks_shown); ++i) {
         const JsonView stack = stacks.at(i);
         const std::string alive =
-            fmt::format("{} in {} allocations alive", size_text(stack["live_bytes"].count()), stack["live"].count());
+            fmt::format("{} in {} alive", size_text(stack["live_bytes"].count()), allocations(stack["live"].count()));
         const std::int64_t bytes = stack["bytes"].integer().value_or(0);
         lines.push_back(
             fmt::format("{} by {}", grew ? grown_text(bytes) + ", " + alive : alive, text_of(stack["function"])));

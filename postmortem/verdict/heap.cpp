@@ -66,7 +66,7 @@ public:
                     return freed_twice(*of->life, of->life->freed_again.back());
                 if (of->where == Biography::Where::inside && of->offset != 0 && of->life->alive_at(words_.t_ns) &&
                     (last->flags & bpf::HEAP_UNKNOWN))
-                    return freed_within(*of);
+                    return freed_within(*of, *last);
             }
         return any_double_free();
     }
@@ -262,11 +262,11 @@ private:
         return text.substr(0, text.rfind(' '));
     }
 
-    Claim freed_within(const Biography &of) const {
+    Claim freed_within(const Biography &of, const capture::HeapHistoryRecord &last) const {
         Claim claim{fmt::format("free of a pointer into the middle of an allocation: {:#x} is {}", of.address,
                                 where_text(of, words_)),
-                    {}};
-        claim.facts = life_lines(of, words_);
+                    {"freed " + event_text({last.t_ns, last.stack, last.tid, last.function}, words_)}};
+        std::ranges::copy(life_lines(of, words_), std::back_inserter(claim.facts));
         return claim;
     }
 
