@@ -102,6 +102,7 @@ class Words:
         return text + ("; the history reaches back to " + self.when(begins) if begins else "; there is no history")
 
 
+ALLOCATORS = ("malloc", "calloc", "realloc", "reallocarray", "free", "__libc_calloc")
 OF_LIBRARY = ("operator new", "operator delete", "std::", "__gnu_cxx::", "__cxxabiv1::")
 
 
@@ -109,7 +110,8 @@ def place(heap, identity):
     """Who called the allocator: as the analysis named it, else as gdb names the return address; "" not known."""
     frames = heap.named(identity)[1:]
     for frame in frames:
-        if not string(frame, "symbol").startswith(OF_LIBRARY):
+        symbol = string(frame, "symbol")
+        if not symbol.startswith(OF_LIBRARY) and symbol not in ALLOCATORS:
             return frame_text(frame)
     if frames:
         return frame_text(frames[0])

@@ -13,8 +13,11 @@ namespace {
 
 constexpr std::string_view libraries[] = {"operator new", "operator delete", "std::", "__gnu_cxx::", "__cxxabiv1::"};
 
+constexpr std::string_view allocators[] = {"malloc", "calloc", "realloc", "reallocarray", "free", "__libc_calloc"};
+
 bool of_library(const Frame &frame) {
-    return std::ranges::any_of(libraries, [&](std::string_view prefix) { return frame.symbol.starts_with(prefix); });
+    return std::ranges::find(allocators, frame.symbol) != std::end(allocators) ||
+           std::ranges::any_of(libraries, [&](std::string_view prefix) { return frame.symbol.starts_with(prefix); });
 }
 
 // A frame of a folded line: ';' parts frames, a line ends at a newline.

@@ -79,6 +79,13 @@ private:
         return made;
     }
 
+    // What was being freed was allocated, as the recorded heap has it.
+    bool freed_alive() const {
+        const auto *last =
+            e_.heap && !e_.image.threads.empty() ? e_.heap->last_call(e_.image.threads.front().tid) : nullptr;
+        return last && last->kind == bpf::HEAP_FREED && !(last->flags & bpf::HEAP_UNKNOWN);
+    }
+
     // The caller that is not the allocator's own.
     Claim heap(const Frame &frame) const {
         constexpr std::string_view allocator[] = {"malloc_printerr",
@@ -113,7 +120,9 @@ private:
                                                   "realloc",
                                                   "calloc",
                                                   "_int_free_maybe_consolidate"};
-        const bool twice = message().find("double free") != std::string::npos;
+        // "double free or corruption" may be either; freed while it was alive, it was not the former.
+        const bool either = message().find("or corruption") != std::string::npos;
+        const bool twice = message().find("double free") != std::string::npos && !(either && freed_alive());
         Claim made = claim(fmt::format("{}{}", twice ? "double free" : "heap corrupted, found by glibc's allocator",
                                        message().empty() ? "" : ": " + message()));
         blame(made, frame, allocator, twice ? "freed again by" : "noticed in");

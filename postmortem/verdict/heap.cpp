@@ -81,8 +81,9 @@ public:
             return std::nullopt;
         Claim claim{fmt::format("it was about to free {:#x}, {}", last->address, where_text(*of, words_)), {}};
         claim.facts = life_lines(*of, words_);
-        claim.facts.push_back("glibc has found what it keeps around allocations changed: a write past the end of this "
-                              "one, or of the one just below, changes that");
+        claim.facts.emplace_back(
+            "glibc has found what it keeps around allocations changed: a write past the end of this "
+            "one, or of the one just below, changes that");
         return claim;
     }
 
