@@ -38,7 +38,6 @@ int family()
     frees(gave("aligned_alloc", aligned_alloc(64, 128), 128));
     frees(gave("memalign", memalign(256, 111), 111));
     frees(gave("valloc", valloc(112), 112));
-    frees(gave("pvalloc", pvalloc(113), 113));
     if (posix_memalign(&p, 512, 114))
         return 3;
     frees(gave("posix_memalign", p, 114));
