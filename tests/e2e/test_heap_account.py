@@ -5,6 +5,7 @@ not recorded then.
 """
 
 import os
+import re
 import time
 
 import pytest
@@ -22,7 +23,7 @@ LARGE = {"live": 65536, "history": 262144}
 def recorded(daemon, one, level="history", program="heap", **keys):
     """The daemon, watching a victim that waits."""
     watcher = daemon(rules=rule(victim(program), level), config=config(**{**LARGE, **keys}))
-    one.watched(watcher.tail)
+    one.watched(watcher)
     return watcher
 
 
@@ -92,9 +93,8 @@ def test_account_is_jemallocs_own(daemon):
 
 
 def family_of(one):
-    """[(function, address, size)] in the order the victim did them; frees have no size."""
-    return [(words[0], int(words[1], 16) if words[1] != "(nil)" else 0, int(words[2]) if len(words) > 2 else None)
-            for words in one.said if len(words) > 1]
+    """[(function, address, size)] of what the victim allocated, in its order."""
+    return [(words[0], int(words[1], 16), int(words[2])) for words in one.said if len(words) == 3]
 
 
 @pytest.mark.parametrize(
@@ -105,19 +105,17 @@ def test_each_function(daemon, program, library):
         watcher = recorded(daemon, one, program=program)
         one.go().until("done")
         heap = heap_of(watcher, one)
-    expected = [(ALLOCATED if size is not None else FREED, address, size)
-                for _, address, size in family_of(one)]
-    # a realloc's own free comes before its allocation and is not said by the victim
-    records = [r for r in heap.history if not (r.kind == FREED and r.function in ("realloc", "reallocarray", "rallocx"))
-               or (r.kind, r.address) in [(kind, address) for kind, address, _ in expected[-1:]]]
-    made = [(r.kind, r.address, r.size) for r in records if r.kind == ALLOCATED]
-    asked = [entry for entry in expected if entry[0] == ALLOCATED]
-    assert [entry[:2] for entry in made] == [entry[:2] for entry in asked]
-    for (_, _, size), (_, address, wanted) in zip(made, asked):
-        assert size == wanted, f"{address:#x}"
-    assert heap.account["unknown_frees"] == 0
-    kept = {address for _, address, size in family_of(one)[-2:]}  # malloc(0) and the last one
-    assert {live.address for live in heap.live} == kept
+    made = [(record.address, record.size) for record in heap.history if record.kind == ALLOCATED]
+    asked = family_of(one)
+    unseen = [entry for entry in asked if entry[1:] not in made]
+    if any(f["name"].startswith("operator new") and not f["probed"] for f in heap.json["functions"]):
+        assert {name for name, _, _ in unseen} <= {"new", "aligned-new"}  # the bundle says that these are not seen
+        assert heap.account["unknown_frees"] == len(unseen)
+        asked = [entry for entry in asked if entry not in unseen]
+    else:
+        assert heap.account["unknown_frees"] == 0
+    assert made[-len(asked) :] == [(address, size) for _, address, size in asked]
+    assert {live.address for live in heap.live} == {address for _, address, _ in asked[-2:]}  # malloc(0), and the last
     heap.assert_nothing_missed()
 
 
@@ -183,7 +181,11 @@ def test_threads_that_ended_left_something(daemon):
     left = [live for live in heap.live if live.size == 1000]
     assert len(left) == one.value("live") == 400
     assert {live.tid for live in left} == threads
-    assert heap.account["unknown_frees"] == 0
+    # an ending thread hands what its cache holds, freed before, to free() once more (malloc/malloc.c,
+    # tcache_thread_shutdown); and the loader frees what it had allocated for it before
+    unknown = [record for record in heap.history if record.flags & UNKNOWN]
+    assert len(unknown) == heap.account["unknown_frees"]
+    assert all(re.search("/(libc|ld-linux)", one.code.path(heap.stacks[record.stack])) for record in unknown)
 
 
 def test_a_fork_has_its_own_account(daemon):
@@ -192,7 +194,7 @@ def test_a_fork_has_its_own_account(daemon):
         one.go().until("forked")
         child = one.value("child")
         parent, one.pid = one.pid, child
-        one.watched(watcher.tail)
+        one.watched(watcher)
         one.go().until("done")
         one.go().until("parent")
         born = Heap(watcher.incident(child))
@@ -214,7 +216,7 @@ EXECED = "import ctypes, sys; print('ready', flush=True); sys.stdin.readline(); 
 def test_exec_begins_anew(daemon):
     watcher = daemon(rules=rule("/usr/bin/python3", "history"), config=config(**LARGE))
     with heap_victim("-c", EXEC_AGAIN, EXECED, program="/usr/bin/python3") as one:
-        one.watched(watcher.tail)
+        one.watched(watcher)
         one.die()
         incident = watcher.incident(one.pid)
     heap = Heap(incident)
@@ -280,13 +282,12 @@ def test_frees_of_what_was_there_before_are_no_mistake(daemon):
     """A daemon that comes later than the program: what it never saw allocated is unknown, and no leak."""
     watcher = daemon(rules=rule(victim("heap"), "history"), config=config(**LARGE))
     with heap_victim("fork", 100) as one:
-        one.watched(watcher.tail)
+        one.watched(watcher)
         one.go().until("forked")
         watcher.stop()
         watcher.start()
-        one.watched(watcher.tail)
         one.pid = one.value("child")
-        one.watched(watcher.tail)
+        one.watched(watcher)
         one.go().until("done")
         one.go().until("parent")
         heap = Heap(watcher.incident(one.pid))

@@ -23,7 +23,7 @@ def dies(daemon):
     def make(*arguments, program="heap", steps=1, **options):
         watcher = daemon(rules=rule(victim(program), "history"), config=config())
         with heap_victim(*arguments, program=program, **options) as one:
-            one.watched(watcher.tail)
+            one.watched(watcher)
             for _ in range(steps):
                 one.go().until("done")
             died = one.die()
@@ -110,7 +110,7 @@ def test_a_leak_of_one_percent(daemon, level):
     """Of 1,000,000 allocations each hundredth: the call stack with most that is not freed is the one."""
     watcher = daemon(rules=rule(victim("heap"), level), config=config())
     with heap_victim("leak", 1000000) as one:
-        one.watched(watcher.tail)
+        one.watched(watcher)
         one.go().until("done")
         one.die()
         heap = Heap(watcher.incident(one.pid))
@@ -150,7 +150,7 @@ def injected(daemon, tmp_path):
         ) as one:
             if name == "redis-server":
                 until((tmp_path / "socket").exists, "redis to listen")
-            one.watched(watcher.tail)
+            one.watched(watcher)
             one.snapshot()
             os.kill(one.pid, BUG_SIGNAL)
             if bug == "leak":

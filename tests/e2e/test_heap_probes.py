@@ -24,7 +24,7 @@ def test_a_rule_loaded_into_a_running_program(daemon):
         assert is_untouched(one.pid)
         one.go().until("between")  # before the rule
         reload_with(watcher, rule(victim("heap"), "history"))
-        one.watched(watcher.tail)
+        one.watched(watcher)
         one.go().until("done")
         one.die()
         incident = watcher.incident(one.pid)
@@ -40,7 +40,7 @@ def test_a_rule_loaded_into_a_running_program(daemon):
 def test_gone_with_the_last_rule(daemon, library):
     watcher = daemon(rules=rule(victim("heap"), "sizes"), config=config())
     with heap_victim("window", 10, 20, library=library, env={"LD_PRELOAD": library} if library else {}) as one:
-        one.watched(watcher.tail)
+        one.watched(watcher)
         reload_with(watcher, CRASH_RULE)
         until(lambda: is_untouched(one.pid), "the probes to be gone", watcher.tail)
         one.go().until("between")
@@ -53,7 +53,7 @@ def test_gone_with_the_last_rule(daemon, library):
 def test_gone_with_the_daemon(daemon):
     watcher = daemon(rules=rule(victim("heap"), "history"), config=config())
     with heap_victim("window", 10, 20) as one:
-        one.watched(watcher.tail)
+        one.watched(watcher)
         watcher.stop()
         until(lambda: is_untouched(one.pid), "the probes to be gone")
         one.go().until("between")
@@ -63,7 +63,7 @@ def test_gone_with_the_daemon(daemon):
 def test_a_killed_daemon_leaves_none(daemon):
     watcher = daemon(rules=rule(victim("heap"), "history"), config=config())
     with heap_victim("window", 10, 20) as one:
-        one.watched(watcher.tail)
+        one.watched(watcher)
         watcher.kill()
         until(lambda: is_untouched(one.pid), "the probes to be gone")
 
@@ -75,14 +75,14 @@ def test_others_have_none(daemon, tmp_path):
     watcher = daemon(rules=rules, config=config())
     with heap_victim("window", 1, 1) as one, heap_victim("window", 1, 1, program=str(other)) as two:
         with heap_victim("-c", "print('ready', flush=True); input()", program="/usr/bin/python3") as three:
-            one.watched(watcher.tail)
+            one.watched(watcher)
             assert any(names for names in Code(two.pid).probed().values())  # it has the functions
             assert is_untouched(two.pid)
             assert is_untouched(three.pid)
             reload_with(watcher, CRASH_RULE)
             until(lambda: is_untouched(one.pid), "the probes to be gone", watcher.tail)
             reload_with(watcher, rules)
-            one.watched(watcher.tail)
+            one.watched(watcher)
             assert is_untouched(two.pid)
             assert is_untouched(three.pid)
 
@@ -91,7 +91,7 @@ def test_the_higher_of_two_levels(daemon):
     rules = rule(victim("heap"), "sizes") + rule(victim("heap"), "history").replace('"heap"', '"closer"')
     watcher = daemon(rules=rules, config=config())
     with heap_victim("window", 10, 20) as one:
-        one.watched(watcher.tail)
+        one.watched(watcher)
         one.go().until("between")
         one.go().until("done")
         one.die()
@@ -122,7 +122,7 @@ def test_no_memory_for_one_more(daemon):
     """[heap] memory holds one process: the second is not recorded, and says so."""
     watcher = daemon(rules=rule(victim("heap"), "history"), config=config("9MiB", live=1024, stacks=4096 - 64, history=1024))
     with heap_victim("window", 10, 20) as one:
-        one.watched(watcher.tail)
+        one.watched(watcher)
         with heap_victim("window", 10, 20) as two:
             two.go().until("between")
             two.go().until("done")

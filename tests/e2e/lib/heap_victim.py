@@ -78,6 +78,11 @@ class Code:
                 return f"{os.path.basename(path)}+{place:#x}"
         return None
 
+    def path(self, stack):
+        """Of the file that malloc was called from."""
+        caller = int.from_bytes(stack.slice[:8], "little")
+        return next((path for begin, end, _, path in self.mapped if begin <= caller < end), "")
+
     def sites(self, stack):
         """Functions that may be on a call stack, innermost first: what its words point into."""
         words = [int.from_bytes(stack.slice[i : i + 8], "little") for i in range(0, stack.length - 7, 8)]
@@ -117,6 +122,11 @@ def is_probed(pid, library=""):
     return any(all(names.values()) for path, names in Code(pid).probed().items() if library in path)
 
 
+def is_recorded(watcher, pid):
+    """A fork inherits the bytes of its parent's probes, not the recording."""
+    return any(one["pid"] == pid and one["since_ns"] for one in watcher.ctl.json("status")["heaps"]["processes"])
+
+
 def is_untouched(pid):
     return not any(any(names.values()) for names in Code(pid).probed().values())
 
@@ -141,8 +151,10 @@ class HeapVictim:
             self.said.append(said.split())
         raise AssertionError(f"it ended with {self.process.wait()} before {line!r}: {self.said}")
 
-    def watched(self, log=lambda: ""):
-        until(lambda: is_probed(self.pid, self.library), f"probes in {self.pid}", log)
+    def watched(self, watcher):
+        """Once its probes are all there: seen in its memory, and said by the daemon."""
+        until(lambda: is_probed(self.pid, self.library), f"probes in {self.pid}", watcher.tail)
+        until(lambda: is_recorded(watcher, self.pid), f"the heap of {self.pid} to be recorded", watcher.tail)
         return self
 
     def go(self):
