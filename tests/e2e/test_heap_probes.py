@@ -1,7 +1,6 @@
 """Where probes on malloc stand, and where they do not: seen in the processes' own memory."""
 
 import shutil
-import subprocess
 
 import pytest
 
@@ -95,27 +94,9 @@ def test_the_higher_of_two_levels(daemon):
         one.go().until("between")
         one.go().until("done")
         one.die()
-        heaps = [Heap(found) for found in until(lambda: of_both(watcher, one.pid), "both incidents", watcher.tail)]
-    for heap in heaps:
-        heap.assert_adds_up()
-        assert heap.json["level"] == "history"
-
-
-def of_both(watcher, pid):
-    found = [incident for incident in watcher.incidents() if incident.process["pid"] == pid]
-    return found if len(found) == 2 else None
-
-
-def test_a_program_without_an_allocator_says_so(daemon):
-    """A static program without malloc: nothing to probe, and the incident says why there is nothing."""
-    watcher = daemon(rules=rule(victim("newborn"), "history"), config=config())
-    done = subprocess.run([victim("newborn")], stdin=subprocess.DEVNULL, capture_output=True, check=False)
-    assert done.returncode is not None
-    found = [i for i in watcher.incidents() if (i.path / "heap.json").exists()]
-    for incident in found:
-        heap = Heap(incident)
-        assert heap.json["since_ns"] in (0, None)
-        assert heap.json["reason"]
+        heap = Heap(watcher.incident(one.pid))
+    heap.assert_adds_up()
+    assert heap.json["level"] == heap.json["asked"] == "history"
 
 
 def test_no_memory_for_one_more(daemon):
