@@ -40,7 +40,7 @@ private:
 std::vector<HeapPointer> pointers_at_hand(const Incident &incident, const CrashImage &image,
                                           const capture::HeapHistoryRecord *last) {
     Addresses addresses;
-    if (incident.view()["signal"]["fatal"].flag())
+    if (incident.view()["signal"]["fatal"].flag(true))
         if (const auto fault = incident.view()["signal"]["address"].natural())
             addresses.add(*fault, "fault address");
     // What an allocator's own check has stopped at.
@@ -50,7 +50,8 @@ std::vector<HeapPointer> pointers_at_hand(const Incident &incident, const CrashI
         return addresses.take();
     const user_regs_struct &registers = *image.threads.front().registers;
     for (const std::string_view name : registers_looked_at)
-        addresses.add(register_value(registers, name).value_or(0), std::string(name));
+        if (const std::uint64_t value = register_value(registers, name).value_or(0))
+            addresses.add(value, std::string(name));
     for (std::size_t i = 0; i < heap_stack_words; ++i) {
         const std::uint64_t offset = i * sizeof(std::uint64_t);
         if (const auto word = image.memory.word(registers.rsp + offset); word && *word)

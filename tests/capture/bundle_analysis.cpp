@@ -110,5 +110,23 @@ TEST(MergeAnalysis, DocumentsOfTheWrongSortAreErrors) {
     EXPECT_TRUE(merge_analysis(incident, R"([1, {"tid": 7, "stack": 3}])", "", parsed(analysis_stream(odd, {}))));
 }
 
+TEST(BundleAnalysis, TheHeapsPartJoinsWhatTheDaemonWrote) {
+    Json with = analysis;
+    with["heap"] = {{"pointers", {{{"address", "0x10"}}}}, {"growing", Json::array()}};
+    const BundleAnalysis read =
+        parsed(analysis_stream(with, {{"heap/frames.json", "{}"}, {"heap/growth.folded", "main 1\n"}}));
+    const auto files = merge_analysis(R"({"id": "x", "summary": "", "heap": {"level": "history"}})", threads, "", read);
+    ASSERT_TRUE(files);
+    const Json merged = Json::parse(file(*files, "incident.json"));
+    EXPECT_EQ(merged["heap"]["level"], "history");
+    EXPECT_EQ(merged["heap"]["pointers"][0]["address"], "0x10");
+    EXPECT_FALSE(Json::parse(file(*files, "analysis.json")).contains("heap"));
+    EXPECT_EQ(file(*files, "heap/growth.folded"), "main 1\n");
+    // Where none was recorded there is none to be added, and no other file of heap/ is the analysis's to write.
+    const auto without = merge_analysis(incident, threads, "", read);
+    EXPECT_FALSE(Json::parse(file(*without, "incident.json")).contains("heap"));
+    EXPECT_THAT(error_of(analysis_stream(analysis, {{"heap/live.bin", ""}})), HasSubstr("not for it to write"));
+}
+
 } // namespace
 } // namespace incident::capture
