@@ -19,6 +19,8 @@ namespace {
 constexpr std::string_view registers_looked_at[] = {"rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", "r8",
                                                     "r9",  "r10", "r11", "r12", "r13", "r14", "r15"};
 
+constexpr std::uint64_t lowest_pointer = 65536; // vm.mmap_min_addr: below is a null pointer's offset, not a lost one
+
 class Addresses {
 public:
     void add(std::uint64_t address, std::string at) {
@@ -78,7 +80,8 @@ void tell(HeapFindings &findings) {
     for (HeapPointer &pointer : findings.pointers)
         pointer.biography = biography(lives, pointer.biography.address, findings.words.t_ns);
     std::erase_if(findings.pointers, [](const HeapPointer &pointer) {
-        return pointer.biography.where == Biography::Where::unknown && pointer.at.front() != "fault address";
+        return pointer.biography.where == Biography::Where::unknown &&
+               (pointer.at.front() != "fault address" || pointer.biography.address < lowest_pointer);
     });
 }
 
@@ -94,15 +97,15 @@ std::uint64_t return_address(const capture::HeapStackRecord &stack) {
     return address;
 }
 
-// Whether free() was called by the allocator for itself.  A caller in the allocator's own file that has no name is
-// taken for such: what free() is exported with are functions that have.
+// Whether free() was called by the allocator for itself.  A caller in the allocator's own library that has no name is
+// taken for such: the functions it exports have one.
 bool allocators_own(const capture::HeapStackRecord &stack, const CallStackNames &names, const CrashImage &image) {
     constexpr std::string_view emptying[] = {"tcache_thread_shutdown", "__malloc_arena_thread_freeres",
                                              "__libc_thread_freeres"};
     if (names.calls_through(stack.id, emptying))
         return true;
     const auto *function = image.maps.find(stack.ip), *caller = image.maps.find(return_address(stack));
-    return names.caller(stack.id).empty() && function && caller && function->is_file() &&
+    return names.caller(stack.id).empty() && function && caller && function->is_file() && function->path != image.exe &&
            function->path == caller->path && function->inode == caller->inode;
 }
 

@@ -224,7 +224,7 @@ private:
             !of->life->size_known || !e_.fault_address())
             return std::nullopt;
         const Biography *there = heap_.of(address);
-        if (there && there->where == Biography::Where::inside)
+        if (there && there->where == Biography::Where::inside && there->life->alive_at(words_.t_ns))
             return std::nullopt;
         const Life &life = *of->life;
         if (of->where == Biography::Where::before || address < life.start) {

@@ -110,7 +110,7 @@ TEST(MergeAnalysis, DocumentsOfTheWrongSortAreErrors) {
     EXPECT_TRUE(merge_analysis(incident, R"([1, {"tid": 7, "stack": 3}])", "", parsed(analysis_stream(odd, {}))));
 }
 
-TEST(BundleAnalysis, TheHeapsPartJoinsWhatTheDaemonWrote) {
+TEST(MergeAnalysis, TheHeapsPartJoinsWhatTheDaemonWrote) {
     Json with = analysis;
     with["heap"] = {{"pointers", {{{"address", "0x10"}}}}, {"growing", Json::array()}};
     const BundleAnalysis read =

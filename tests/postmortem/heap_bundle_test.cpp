@@ -36,8 +36,10 @@ HeapLab lab() {
 }
 
 // The sample with the files of a heap, and "heap" of incident.json as the daemon writes it.
-std::string add(State &state, const capture::HeapSnapshot &snapshot, const Files &replace = {}) {
+std::string add(State &state, const capture::HeapSnapshot &snapshot, const Files &replace = {},
+                const std::string &fault = "0x10") {
     Json incident = sample_incident("crash");
+    incident["signal"]["address"] = fault;
     incident["heap"] = Json::parse(capture::heap_json(snapshot).dump());
     Files files = capture::heap_files(snapshot);
     files.emplace_back("incident.json", incident.dump());
@@ -167,10 +169,18 @@ TEST(HeapBundle, OfAnUnknownAddressItSaysHowFarItKnows) {
     State state;
     HeapLab other = lab();
     other.forget(955'000'000);
-    add(state, other.snapshot);
+    add(state, other.snapshot, {}, "0x555000");
     EXPECT_THAT(state.run({"info"}).out,
-                HasSubstr("0x10: in no allocation known; recorded since 1.00 s before; the history reaches back to "
+                HasSubstr("0x555000: in no allocation known; recorded since 1.00 s before; the history reaches back to "
                           "45.0 ms before"));
+}
+
+TEST(HeapBundle, ANullPointerIsNotLookedForInVain) {
+    State state;
+    HeapLab other = lab();
+    other.forget(955'000'000);
+    add(state, other.snapshot);
+    EXPECT_THAT(state.run({"info"}).out, Not(HasSubstr("in no allocation known")));
 }
 
 TEST(HeapBundle, NotRecordedSaysWhy) {
