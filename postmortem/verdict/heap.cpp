@@ -32,8 +32,6 @@ constexpr std::string_view allocator[] = {"malloc_printerr",
                                           "munmap_chunk",
                                           "unlink_chunk",
                                           "malloc_consolidate",
-                                          "tcache_get",
-                                          "tcache_put",
                                           "operator delete",
                                           "operator new"};
 
@@ -227,15 +225,10 @@ private:
         if (there && there->where == Biography::Where::inside && there->life->alive_at(words_.t_ns))
             return std::nullopt;
         const Life &life = *of->life;
-        if (of->where == Biography::Where::before || address < life.start) {
-            Claim claim{fmt::format("underrun: {} {} {} bytes before {}", where(), access(), life.start - address,
-                                    size_words(life)),
-                        {signal_fact(e_)}};
-            add_life(claim, *of, name);
-            return claim;
-        }
-        Claim claim{fmt::format("overrun: {} {} {} bytes past the end of {}", where(), access(),
-                                address - life.past_end(), size_words(life)),
+        const bool under = address < life.start;
+        Claim claim{fmt::format("{}: {} {} {} bytes {} {}", under ? "underrun" : "overrun", where(), access(),
+                                under ? life.start - address : address - life.past_end(),
+                                under ? "before" : "past the end of", size_words(life)),
                     {signal_fact(e_)}};
         add_life(claim, *of, name);
         return claim;
