@@ -74,6 +74,8 @@ void Assembler::take(std::span<const std::uint8_t> bytes) {
 
 void Assembler::on_watch(const bpf::watch_event &event) {
     const auto facts = facts_of(os_, event);
+    if (!same_program(event, facts))
+        return; // the verdict would be about another program's files; this one asks again itself
     const bool watch = engine_.watches(facts);
     spdlog::debug("watch {} pid {} exe {} cgroup {}: {}", facts.comm, facts.pid, facts.exe, facts.cgroup, watch);
     facts_.learn(event.key, facts);

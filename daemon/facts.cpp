@@ -79,6 +79,15 @@ rules::ProcessFacts facts_of(const capture::OsRoots &os, const bpf::watch_event 
     return facts_from(os, event, event.uid, text_of(event.comm));
 }
 
+// By the file's name alone: of the directories the kernel side sees those of the file system, /proc those of the
+// mounts.
+bool same_program(const bpf::watch_event &event, const rules::ProcessFacts &facts) {
+    if (event.exe.parts == 0 || facts.exe.empty())
+        return true; // a kernel thread
+    const std::string asked = text_of(event.exe.part[0]);
+    return facts.exe.substr(facts.exe.rfind('/') + 1).starts_with(asked); // cut, or "… (deleted)"
+}
+
 void tidy(bpf::death_event &event) {
     end_text(event.comm);
     end_text(event.leader_comm);

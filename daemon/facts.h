@@ -33,6 +33,8 @@ std::string cgroup_of(const char (*parts)[CGROUP_PART_LEN], std::uint32_t count)
 
 rules::ProcessFacts facts_of(const capture::OsRoots &os, const bpf::death_event &event);
 rules::ProcessFacts facts_of(const capture::OsRoots &os, const bpf::watch_event &event);
+// Whether the facts are of the program that asked: /proc may show another one, executed since.
+bool same_program(const bpf::watch_event &event, const rules::ProcessFacts &facts);
 
 // Counts and lengths of an event brought within its arrays, the unused rest zeroed: what
 // the ring buffer held before must not end up in a bundle.

@@ -68,6 +68,17 @@ TEST(Paths, TheRootCgroupHasNoParts) {
     EXPECT_EQ(cgroup_of(parts, 0), "/");
 }
 
+TEST(Facts, OfAnotherProgramExecutedSinceAreTold) {
+    bpf::watch_event event{};
+    EXPECT_TRUE(same_program(event, {})) << "a kernel thread";
+    event.exe.parts = 2;
+    std::strcpy(event.exe.part[0], "python3.11");
+    std::strcpy(event.exe.part[1], "bin");
+    EXPECT_TRUE(same_program(event, {.exe = "/usr/bin/python3.11"}));
+    EXPECT_TRUE(same_program(event, {.exe = "/mnt/python3.11 (deleted)"}));
+    EXPECT_FALSE(same_program(event, {.exe = "/usr/bin/incidentctl"}));
+}
+
 TEST(Facts, OfAProcessThatIsGoneAreTheKernels) {
     bpf::death_event event{};
     event.h.tgid = 0x7ffffff0; // beyond any pid_max
