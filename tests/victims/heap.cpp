@@ -1,16 +1,21 @@
-// Programs that do something with their heap:
-//   heap uaf read|write|reused BYTES  uses what it has freed: faults in it (large: unmapped), or through what is there
-//   now heap double-free                  frees a pointer twice heap overrun chunk|page           writes one byte
-//   behind an allocation: over the next one's header, or into nothing heap leak TOTAL                   allocates TOTAL
-//   times and forgets each hundredth heap window BEFORE AFTER          allocates so often before a line of its input,
-//   and so often after it heap stacks N                     allocates from N different call stacks, up to 1024 heap
-//   account THREADS CALLS        random malloc, calloc, realloc, free; says what it should add up to heap reuse THREADS
-//   CALLS          malloc and free of one size, so that addresses come back at once heap threads THREADS EACH threads
-//   that allocate, free half, and end heap fork COUNT                   a child frees half of what it inherited,
-//   allocates its own, aborts heap family                       each function of the family once, with its results heap
-//   failing                      allocations that fail, and a realloc that leaves all as it was heap jumping leaves
-//   operator new by an exception and by longjmp
+// Programs that do something with their heap: the usage below says what.
 #include "heap.h"
+
+static constexpr char usage[] = R"(heap WHAT:
+  uaf read|write|reused BYTES  use what was freed: fault in it (large: unmapped), or through what is there now
+  double-free                  free a pointer twice
+  overrun chunk|page           write one byte behind an allocation: over the next one's header, or into nothing
+  leak TOTAL                   allocate TOTAL times and forget each hundredth
+  window BEFORE AFTER          allocate so often before a line of input, and so often after it
+  stacks N                     allocate from N different call stacks, up to 1024
+  account THREADS CALLS        random malloc, calloc, realloc, free; say what it should add up to
+  reuse THREADS CALLS          malloc and free of one size, so that addresses come back at once
+  threads THREADS EACH         threads that allocate, free half, and end
+  fork COUNT                   a child frees half of what it inherited, allocates its own, aborts
+  family                       each function of the family once, with its results
+  failing                      allocations that fail, and a realloc that leaves all as it was
+  jumping                      leave operator new by an exception and by longjmp
+)";
 
 int main(int argc, char **argv)
 {
@@ -42,5 +47,7 @@ int main(int argc, char **argv)
         return failing();
     if (is("jumping"))
         return jumping();
+    if (write(STDERR_FILENO, usage, sizeof usage - 1) < 0)
+        return 3;
     return 2;
 }
