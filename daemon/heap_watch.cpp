@@ -15,21 +15,20 @@ namespace incident::daemon {
 
 namespace {
 
-constexpr std::uint64_t millisecond = 1'000'000, second = 1000 * millisecond;
-// A program's libraries are mapped within milliseconds of its start, others whenever it likes.
-constexpr std::uint64_t soon_ns[] = {0,
-                                     1 * millisecond,
-                                     1 * millisecond,
-                                     2 * millisecond,
-                                     4 * millisecond,
-                                     8 * millisecond,
-                                     16 * millisecond,
-                                     32 * millisecond,
-                                     64 * millisecond,
-                                     128 * millisecond,
-                                     256 * millisecond};
-constexpr std::uint64_t later_ns[] = {100 * millisecond, 1 * second, 10 * second};
-constexpr std::uint64_t at_last_ns = 60 * second;
+constexpr std::uint64_t millisecond = 1'000'000;
+// A program's libraries are mapped within milliseconds of its start, on a busy machine within seconds; others whenever
+// it likes.  In milliseconds from look to look: until a function is found, and then.
+constexpr unsigned first_looks[] = {1, 1, 2, 4, 8, 16, 32, 64, 128}, first_then = 250, first_most = 60;
+constexpr unsigned later_looks[] = {100, 1000, 10'000}, later_then = 60'000;
+
+// found: since that many looks, 0: not yet.
+std::uint64_t until_next_look(unsigned attempt, unsigned found) {
+    const unsigned ms = found ? (found <= std::size(later_looks) ? later_looks[found - 1] : later_then)
+                        : attempt < std::size(first_looks) ? first_looks[attempt]
+                        : attempt < first_most             ? first_then
+                                                           : later_then;
+    return ms * millisecond;
+}
 
 // Of a process found in /proc the start is known to a tick.
 bool same_start(std::uint64_t a, std::uint64_t b) {
@@ -159,7 +158,7 @@ std::shared_ptr<HeapProcess> HeapWatch::record(const rules::ProcessFacts &proces
                                                   std::move(*maps), "");
     {
         const std::lock_guard lock(mutex_);
-        looks_.push_back({clock_ns(CLOCK_MONOTONIC), 0, recorded});
+        looks_.push_back({.due_ns = clock_ns(CLOCK_MONOTONIC), .process = recorded});
     }
     more_.notify_one();
     return recorded;
@@ -260,7 +259,7 @@ void HeapWatch::work() {
     while (!ending_) {
         const auto next = std::ranges::min_element(looks_, {}, &Look::due_ns);
         // Between looks: whoever has just started is not kept waiting.
-        if (prices_wanted_ && (next == looks_.end() || next->attempt >= std::size(soon_ns))) {
+        if (prices_wanted_ && (next == looks_.end() || (next->found || next->attempt >= std::size(first_looks)))) {
             prices_wanted_ = false;
             lock.unlock();
             measure_prices();
@@ -281,14 +280,9 @@ void HeapWatch::work() {
         lock.unlock();
         const auto process = look.process.lock();
         if (process) {
-            const bool found = process->look(os_, cache_);
-            // Found: from the first of later_ns on.
-            constexpr unsigned tries = std::size(soon_ns);
-            look.attempt = found ? std::max(look.attempt + 1, tries) : look.attempt + 1;
-            const unsigned later = look.attempt - std::min(look.attempt, tries);
-            look.due_ns = clock_ns(CLOCK_MONOTONIC) + (look.attempt < tries          ? soon_ns[look.attempt]
-                                                       : later < std::size(later_ns) ? later_ns[later]
-                                                                                     : at_last_ns);
+            if (process->look(os_, cache_))
+                ++look.found;
+            look.due_ns = clock_ns(CLOCK_MONOTONIC) + until_next_look(look.attempt++, look.found);
         }
         lock.lock();
         if (process && !ending_)

@@ -71,8 +71,8 @@ private:
         std::uint64_t bytes = 0;
     };
     struct Look {
-        std::uint64_t due_ns;
-        unsigned attempt;
+        std::uint64_t due_ns = 0;
+        unsigned attempt = 0, found = 0; // looks so far; and of those since there were functions
         std::weak_ptr<HeapProcess> process;
     };
     struct Slots {
