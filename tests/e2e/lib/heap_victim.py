@@ -1,5 +1,6 @@
 """Driving a program `heap…`, and seeing from outside where probes stand in a process."""
 
+import json
 import os
 import re
 import subprocess
@@ -124,7 +125,10 @@ def is_probed(pid, library=""):
 
 def is_recorded(watcher, pid):
     """A fork inherits the bytes of its parent's probes, not the recording."""
-    return any(one["pid"] == pid and one["since_ns"] for one in watcher.ctl.json("status")["heaps"]["processes"])
+    said = watcher.ctl.run("--json", "status")
+    if said.returncode != 0:
+        return False  # busy: on a throttled machine its answer may come too late for incidentctl
+    return any(one["pid"] == pid and one["since_ns"] for one in json.loads(said.stdout)["heaps"]["processes"])
 
 
 def is_untouched(pid):
