@@ -1,5 +1,7 @@
 """What incidentctl and gdb make of a recorded heap: the classic mistakes, named."""
 
+import os
+import signal
 import subprocess
 
 import pytest
@@ -107,6 +109,27 @@ def test_a_leak_of_one_percent(dies, level):
     (leak,) = [stack for stack in lines if ";leak_it;" in stack]
     assert int(lines[leak]) == top["bytes"]
     assert leak.index("main") < leak.index("leak_it") < leak.index("malloc")  # outermost first
+
+
+# As heap_inject.c has it: the signal lets the bug loose.
+BUG_SIGNAL = signal.SIGRTMIN + 7
+PERL = ("-e", '$| = 1; print "ready\\n"; select(undef, undef, undef, undef) while 1')
+# An overrun there goes unnoticed by glibc: nothing is claimed.
+BUGS = {"use-after-free-read": "use after free: ", "double-free": "double free: "}
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_in_a_real_program(daemon, bug):
+    program = "/usr/bin/perl"
+    watcher = daemon(rules=rule(program, "history"), config=config())
+    environment = {"LD_PRELOAD": victim("heap_inject.so"), "HEAP_BUG": bug}
+    with heap_victim(*PERL, program=program, env=environment, stderr=subprocess.DEVNULL) as one:
+        one.watched(watcher.tail)
+        os.kill(one.pid, BUG_SIGNAL)
+        one.process.wait()
+        incident = watcher.explained_incident(one.pid)
+    assert claims(incident)[0]["claim"].startswith(BUGS[bug])
+    assert "injected_" in str(claims(incident))
 
 
 def test_a_process_without_a_rule_for_it_has_no_paragraph(daemon):
