@@ -208,4 +208,6 @@ def test_injected_leak(injected, name):
     one, _, heap = injected(name, "leak", "sizes")
     top = max(heap.stacks.values(), key=lambda stack: stack.total.allocations - stack.total.frees)
     assert one.code.caller(top) == "injected_leak"
-    assert top.total.allocations - top.total.frees == 10000
+    # old words on the stack may tell one call stack as several
+    leaking = [stack.total for stack in heap.stacks.values() if one.code.caller(stack) == "injected_leak"]
+    assert sum(total.allocations - total.frees for total in leaking) == 10000
