@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <iterator>
 
 namespace incident::daemon {
 
@@ -119,26 +120,23 @@ bool HeapProcess::put(const HeapSite &site, const TargetFile &file, capture::Hea
 }
 
 bool HeapProcess::look(const capture::OsRoots &os, HeapFunctionCache &cache) {
+    if (!slot_ || ended_)
+        return true;
     const auto maps = read_maps(os, pid_);
-    const std::lock_guard lock(mutex_);
-    if (!slot_)
-        return true; // retired
-    if (!maps) {
-        problem_ = "its mappings could not be read in time";
-        return false;
+    std::vector<capture::HeapFunction> found;
+    std::string problem = maps ? "" : "its mappings could not be read in time";
+    if (maps) {
+        bpf::heap_account settings{};
+        set_ranges(*maps, settings);
+        slot_->kernel().set_ranges(slot_->number(), settings);
     }
-    bpf::heap_account settings{};
-    set_ranges(*maps, settings);
-    slot_->kernel().set_ranges(slot_->number(), settings);
-    for (const auto &mapping : maps->all()) {
-        if (!mapping.is_file() || !mapping.execute)
-            continue;
-        if (std::ranges::find(files_, std::pair(mapping.inode, mapping.path)) != files_.end())
+    for (const auto &mapping : maps ? maps->all() : std::vector<capture::Mapping>{}) {
+        if (!mapping.is_file() || !mapping.execute || ended_ ||
+            std::ranges::find(files_, std::pair(mapping.inode, mapping.path)) != files_.end())
             continue;
         auto file = open_mapping(os, pid_, mapping);
         if (!file) {
-            if (functions_.empty())
-                problem_ = file.error().what;
+            problem = file.error().what;
             continue;
         }
         const auto &sites = cache.of(*file);
@@ -149,38 +147,42 @@ bool HeapProcess::look(const capture::OsRoots &os, HeapFunctionCache &cache) {
                 function.probed = put(site, *file, function);
             else if (site.problem.empty())
                 function.problem = fmt::format("{} places are probed already", sites_max);
-            functions_.push_back(std::move(function));
+            found.push_back(std::move(function));
         }
         files_.emplace_back(mapping.inode, mapping.path);
     }
+    const std::lock_guard lock(mutex_);
+    std::ranges::move(found, std::back_inserter(functions_));
     const bool any = std::ranges::any_of(functions_, &capture::HeapFunction::probed);
     if (any && !since_ns_)
         since_ns_ = clock_ns(CLOCK_MONOTONIC);
-    problem_ = any                ? ""
-               : problem_.empty() ? "no function of the malloc family was found in what it has mapped"
-                                  : problem_;
+    problem_ = any               ? ""
+               : problem.empty() ? "no function of the malloc family was found in what it has mapped"
+                                 : std::move(problem);
     return any;
 }
 
 void HeapProcess::retire(Detacher &detacher) {
-    const std::lock_guard lock(mutex_);
     if (!slot_)
         return;
+    std::shared_ptr<HeapSlot> slot = slot_;
+    {
+        const std::lock_guard lock(mutex_);
+        last_ = slot->kernel().account(slot->number());
+        slot_.reset();
+    }
     // Each takes the kernel a while, several at once no longer than one.  The slot goes with the last.
     constexpr std::size_t parts = 16;
     std::array<std::vector<LatencyKernel::Link>, parts> shares;
     for (std::size_t i = 0; i < links_.size(); ++i)
         shares[i % parts].push_back(std::move(links_[i]));
     links_.clear();
-    files_.clear();
-    last_ = slot_->kernel().account(slot_->number());
     for (auto &share : shares) {
         if (share.empty())
             continue;
-        share.push_back(slot_);
+        share.push_back(slot);
         detacher.drop(std::move(share));
     }
-    slot_.reset();
 }
 
 bpf::heap_account HeapProcess::account() const {

@@ -9,6 +9,7 @@
 #include "daemon/recorder_heap.h"
 #include "rules/rule.h"
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -73,11 +74,13 @@ public:
     const HeapWish &wish() const { return wish_; }
     bool recorded() const { return maps_.has_value(); }
 
-    // Looks at what the process has mapped and probes what is new; on the watcher's thread.  true: it has
-    // functions of the malloc family, so the next look may wait.
+    // On the watcher's thread, for putting probes takes long: looks at what the process has mapped and probes what is
+    // new.  true: it has functions of the malloc family, so the next look may wait.
     bool look(const capture::OsRoots &os, HeapFunctionCache &cache);
-    // Takes the probes off; what was recorded can still be read.
+    // There too: takes the probes off; what was recorded can still be read.
     void retire(Detacher &detacher);
+    // On any thread: retire() is to come, and a look that is under way need not be finished.
+    void end() { ended_ = true; }
 
     // What is read now of a process that goes on; the rest, and all of one that is dead, when the bundle is written.
     struct Copy {
@@ -107,14 +110,17 @@ private:
     const std::string reason_;
     const std::optional<HeapMaps> maps_;
 
-    mutable std::mutex mutex_; // of what follows
-    std::shared_ptr<HeapSlot> slot_;
-    bpf::heap_account last_{}; // when it was retired
+    // The watcher's thread's own.
     std::vector<LatencyKernel::Link> links_;
     std::vector<std::pair<std::uint64_t, std::string>> files_; // looked at: inode, path
+    unsigned sites_ = 0;
+
+    std::atomic<bool> ended_ = false;
+    mutable std::mutex mutex_;       // of what follows; held for moments
+    std::shared_ptr<HeapSlot> slot_; // changed by the watcher's thread alone
+    bpf::heap_account last_{};       // when it was retired
     std::vector<capture::HeapFunction> functions_;
     std::uint64_t since_ns_ = 0;
-    unsigned sites_ = 0;
     std::string problem_;
 };
 

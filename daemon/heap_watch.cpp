@@ -10,6 +10,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace incident::daemon {
 
@@ -61,8 +62,12 @@ HeapWatch::~HeapWatch() {
     more_.notify_one();
     worker_.join();
     for (auto &[pid, known] : known_)
-        let_go(known);
+        retiring_.push_back(known.process);
+    for (const auto &process : retiring_)
+        if (detacher_)
+            process->retire(*detacher_);
     known_.clear();
+    retiring_.clear();
     detacher_.reset();
 }
 
@@ -115,8 +120,12 @@ void HeapWatch::set_rules(std::span<const rules::Rule> rules, const rules::Confi
 
 void HeapWatch::let_go(Known &known) {
     memory_ -= known.bytes;
-    if (detacher_)
-        known.process->retire(*detacher_);
+    known.process->end();
+    {
+        const std::lock_guard lock(mutex_);
+        retiring_.push_back(known.process);
+    }
+    more_.notify_one();
 }
 
 std::unique_ptr<HeapSlot> HeapWatch::take_slot() {
@@ -257,6 +266,15 @@ void HeapWatch::measure_prices() {
 void HeapWatch::work() {
     std::unique_lock lock(mutex_);
     while (!ending_) {
+        if (!retiring_.empty()) {
+            const auto retiring = std::exchange(retiring_, {});
+            lock.unlock();
+            for (const auto &process : retiring)
+                if (detacher_) // else none was ever probed
+                    process->retire(*detacher_);
+            lock.lock();
+            continue;
+        }
         const auto next = std::ranges::min_element(looks_, {}, &Look::due_ns);
         // Between looks: whoever has just started is not kept waiting.
         if (prices_wanted_ && (next == looks_.end() || (next->found || next->attempt >= std::size(first_looks)))) {

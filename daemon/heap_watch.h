@@ -100,6 +100,7 @@ private:
     mutable std::mutex mutex_;
     std::condition_variable more_;
     std::vector<Look> looks_;
+    std::vector<std::shared_ptr<HeapProcess>> retiring_;
     bool prices_wanted_ = false;
     std::optional<HeapPrice> sizes_price_, history_price_;
     bool ending_ = false;
