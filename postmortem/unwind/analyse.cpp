@@ -133,10 +133,14 @@ bool Analyser::find_some(std::chrono::milliseconds time) {
     ended_ = end.why;
     if (end.done)
         return false;
-    const bool known = end.progress < 2 * (image_.modules.size() + 1) && poison_.insert(end.progress).second;
-    findings_.notes.push_back(
-        known ? fmt::format("{} is not used: reading it was ended: {}", name_of(end.progress), end.why)
-              : "the analysis was ended: " + end.why);
+    std::uint32_t blamed = end.progress;
+    // Where it is memory that lacks, debug information has taken most of it, and a stack can do without.
+    constexpr auto debug = static_cast<std::uint32_t>(Part::debug);
+    if (end.out_of_memory && blamed % 2 != debug && !poison_.contains(blamed + debug))
+        blamed += debug;
+    const bool known = end.progress < 2 * (image_.modules.size() + 1) && poison_.insert(blamed).second;
+    findings_.notes.push_back(known ? fmt::format("{} is not used: reading it was ended: {}", name_of(blamed), end.why)
+                                    : "the analysis was ended: " + end.why);
     return known;
 }
 

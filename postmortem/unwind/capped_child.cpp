@@ -182,9 +182,10 @@ ChildEnd end_of(int status, const rusage &use, const ChildCaps &caps) {
         end.done = true;
     else if (code > exit_signal)
         end.why = signal_text(code - exit_signal, caps);
-    else if (code == exit_memory)
+    else if (code == exit_memory) {
+        end.out_of_memory = true;
         end.why = fmt::format("it needed more than {} MiB of memory", caps.memory_bytes >> 20);
-    else
+    } else
         end.why = "it could not go on";
     return end;
 }

@@ -23,6 +23,7 @@ struct ChildCaps {
 
 struct ChildEnd {
     bool done = false;                   // it came to its end
+    bool out_of_memory = false;          // beyond its cap
     std::string why;                     // else: "SIGSEGV", "more than 10 s of CPU time", "more than 5000 ms" …
     std::uint32_t progress = UINT32_MAX; // what it stored last
 };

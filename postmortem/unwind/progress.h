@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 
 namespace incident::postmortem {
 
@@ -16,13 +17,14 @@ public:
 
     explicit Progress(std::atomic<std::uint32_t> *shared = nullptr) : shared_(shared) {}
 
-    // While it lives, work is being done on a part of a module; the one before it is restored.
+    // While it lives, work is being done on a part of a module; the one before it is restored.  But not where it is
+    // left by an exception, which is want of memory: that part is to blame.
     class Scope {
     public:
         Scope(std::atomic<std::uint32_t> *shared, std::uint32_t what)
             : shared_(shared), before_(shared ? shared->exchange(what) : none) {}
         ~Scope() {
-            if (shared_)
+            if (shared_ && std::uncaught_exceptions() == 0)
                 shared_->store(before_);
         }
         Scope(const Scope &) = delete;
