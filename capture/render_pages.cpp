@@ -130,7 +130,7 @@ private:
             if (record.t_ns < from_ns_)
                 continue;
             first = first ? first : &record;
-            const std::string_view name = syscall_name(record.nr, record.flags & bpf::SYSCALL_COMPAT);
+            const std::string name = syscall_name(record.nr, record.flags & bpf::SYSCALL_COMPAT);
             const auto call = std::ranges::find_if(calls_, [&](const Call &c) { return name.starts_with(c.name); });
             if (call == calls_.end())
                 continue;

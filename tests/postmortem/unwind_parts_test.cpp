@@ -264,7 +264,7 @@ TEST(UnwindChild, IsHeldToItsCaps) {
     caps.time = std::chrono::minutes(10); // a machine with others on it may give it a second of CPU time only then
     EXPECT_THAT(run(caps,
                     [](const AnswerLine &) {
-                        for (volatile int i = 0;;)
+                        for (volatile unsigned i = 0;;)
                             i = i + 1;
                     })
                     .why,
