@@ -20,7 +20,7 @@ def dies(daemon):
     def make(*arguments, program="heap", level="history", **options):
         watcher = daemon(rules=rule(victim(program), level), config=config())
         with heap_victim(*arguments, program=program, **options) as one:
-            one.watched(watcher.tail)
+            one.watched(watcher)
             one.go().until("done")
             assert one.die().status < 0
             return one, watcher, watcher.explained_incident(one.pid)
@@ -124,7 +124,7 @@ def test_in_a_real_program(daemon, bug):
     watcher = daemon(rules=rule(program, "history"), config=config())
     environment = {"LD_PRELOAD": victim("heap_inject.so"), "HEAP_BUG": bug}
     with heap_victim(*PERL, program=program, env=environment, stderr=subprocess.DEVNULL) as one:
-        one.watched(watcher.tail)
+        one.watched(watcher)
         os.kill(one.pid, BUG_SIGNAL)
         one.process.wait()
         incident = watcher.explained_incident(one.pid)
