@@ -92,8 +92,8 @@ Status Hook::ask(const std::string &incident) {
     sd_bus_slot *slot = nullptr;
     const auto reply = [](sd_bus_message *message, void *data, sd_bus_error *) {
         const sd_bus_error *error = sd_bus_message_get_error(message);
-        const auto *asked = static_cast<Asked *>(data);
-        asked->hook->answered(*asked, error ? (error->message ? error->message : error->name) : nullptr);
+        const auto *question = static_cast<Asked *>(data);
+        question->hook->answered(*question, error ? (error->message ? error->message : error->name) : nullptr);
         return 0;
     };
     const int sent = sd_bus_call_method_async(
