@@ -17,6 +17,10 @@ qemu_fit() {
 
 # qemu_machine DIR ARG...: on the disks and shares in DIR.  The devices are always
 # the same, so that a saved state fits; la57=off: five-level tables are slow to emulate.
+#
+# sysctl.kernel.bpf_stats_enabled=1: the daemon counts its programs' run times now and then, for which the kernel patches
+# bpf_trace_run2() and kin by way of int3; QEMU's emulation of several CPUs at a time (7.2) may go on executing the int3
+# that is no longer in memory, on all of them, for ever. Switched on from the boot on, nothing is patched.
 qemu_machine() {
     local dir=$1
     shift
@@ -27,7 +31,7 @@ qemu_machine() {
     exec qemu-system-x86_64 -nodefaults -no-user-config -display none -no-reboot \
         -machine q35 -accel "${ACCEL/#tcg/tcg,thread=multi,tb-size=512}" -cpu max,la57=off -smp "$CPUS" -m "$GUEST_MEMORY" \
         -kernel "$KERNEL_DIR/vmlinuz" -initrd "$KERNEL_DIR/initrd.gz" \
-        -append "console=ttyS0 root=/dev/vda rw panic=-1 quiet loglevel=4 mitigations=off nokaslr tsc=reliable no_timer_check random.trust_cpu=on systemd.show_status=0 $append" \
+        -append "console=ttyS0 root=/dev/vda rw panic=-1 quiet loglevel=4 mitigations=off nokaslr tsc=reliable no_timer_check random.trust_cpu=on systemd.show_status=0 sysctl.kernel.bpf_stats_enabled=1 $append" \
         -drive "file=$dir/root.qcow2,if=virtio,format=qcow2,cache=unsafe" \
         "${disks[@]}" \
         -virtfs "local,path=$dir/host,mount_tag=host,$nine" \
