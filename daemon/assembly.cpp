@@ -219,6 +219,14 @@ void Assembler::close(const Key &key, Assembly &assembly, bool overdue) {
             assembly.input.trigger = assembly.oom->trigger;
     }
     assembly.input.losses = describe_losses(recorder_.loss_counts(), quiet_losses_, true);
+    // No capture was left for it in the kernel (Daemon::captures_per_second), or it found no room.
+    if (key.tid && key.tgid &&
+        std::ranges::find(process.threads, key.tid, &capture::ThreadSnapshot::tid) == process.threads.end())
+        assembly.input.losses.push_back(
+            {"threads",
+             "not captured in its own context, of which a second has only so many, and gone "
+             "when it was looked at from outside",
+             1});
     assembly.input.probes = recorder_.probes();
     Assembly ready;
     ready.rule = std::move(assembly.rule);

@@ -4,6 +4,7 @@ import os
 import shutil
 import stat
 import subprocess
+from pathlib import Path
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
@@ -12,6 +13,7 @@ from lib.ctl import Ctl
 from lib.daemon import Daemon
 from lib.programs import INCIDENTCTL, victim
 from lib.victims import run
+from lib.wait import until
 
 NOBODY = 65534
 
@@ -137,3 +139,12 @@ def test_who_may_not_ask_says_nothing(two_rules, tmp_path):
     binary = shutil.copy(INCIDENTCTL, tmp_path / "incidentctl")
     done = Ctl(two_rules.state, binary).run("status", "--openmetrics", user=NOBODY, group=NOBODY, cwd="/")
     assert (done.returncode, done.stdout) == (1, "")
+
+
+def test_what_recording_costs_is_measured(daemon):
+    """The kernel counts run times only while the daemon asks for it."""
+    assert Path("/proc/sys/kernel/bpf_stats_enabled").read_text() == "0\n", "or this would show nothing"
+    watcher = daemon()
+    cost = until(lambda: watcher.ctl.json("status")["recorder"].get("cost"), "a measurement", watcher.tail)
+    assert cost["ns_per_syscall"] > 0 and cost["syscalls_per_second"] > 0
+    assert "incidentd_recorder_syscall_seconds" in families(watcher.ctl.text("status", "--openmetrics"))

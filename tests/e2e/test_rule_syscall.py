@@ -1,5 +1,8 @@
 """Rules about system calls that fail or are slow, of real tools."""
 
+import shutil
+import subprocess
+
 from lib.programs import victim
 from lib.victims import run, running
 from lib.wait import until
@@ -36,6 +39,19 @@ def test_the_thread_is_captured_in_the_call(daemon):
     assert thread["registers"]["rax"] == hex((1 << 64) - 2)
     assert thread["stack"]["bytes"] >= 4096
     assert "openat" in [call["name"] for call in incident.calls(ended.pid)]
+
+
+def test_a_thread_that_could_not_be_captured_is_told_of(daemon, tmp_path):
+    """Programs that nobody has judged yet use up the captures of a second; what ends at once is then gone."""
+    watcher = daemon(rules=rule('syscall = ["openat"]\nerrno = ["ENOENT"]'))
+    others = [shutil.copy("/bin/cat", tmp_path / f"other{i}") for i in range(60)]
+    started = [subprocess.Popen([other, "/no/such/file"], env=PLAIN, stderr=subprocess.DEVNULL) for other in others]
+    for other in started:
+        other.wait()
+    incident = watcher.incident(run(victim("trouble"), "open", "/no/such/file", "1").pid)
+    told = [loss["count"] for loss in incident.quality["losses"] if loss["where"] == "threads"]
+    assert len(incident.threads) + sum(told) == 1
+    assert not told or not incident.quality["complete"]
 
 
 def test_a_slow_call_of_a_real_tool(daemon, tmp_path):

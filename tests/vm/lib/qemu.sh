@@ -20,7 +20,7 @@ qemu_fit() {
 #
 # sysctl.kernel.bpf_stats_enabled=1: the daemon counts its programs' run times now and then, for which the kernel patches
 # bpf_trace_run2() and kin by way of int3; QEMU's emulation of several CPUs at a time (7.2) may go on executing the int3
-# that is no longer in memory, on all of them, for ever. Switched on from the boot on, nothing is patched.
+# that is no longer in memory, on all of them, for ever. On since the boot, that switch patches nothing; off to on is tested on the host (tests/e2e/test_openmetrics.py).
 qemu_machine() {
     local dir=$1
     shift
