@@ -20,9 +20,7 @@ qemu_fit() {
 #
 # thread=single: the guest's processors take turns on one of ours. Emulated side by side (QEMU 7.2), one may go on executing
 # an int3 that the kernel has put into its code and taken out again, as it does for every tracepoint and static key that is
-# switched: all of them hang for ever. Seen in bpf_trace_run2(), guest memory long patched. For the same reason
-# sysctl.kernel.bpf_stats_enabled=1: the daemon's switch of the statistics patches nothing here; that it works from off to
-# on is tested on the host (tests/e2e/test_openmetrics.py).
+# switched: all of them hang for ever. Seen in bpf_trace_run2(), guest memory long patched.
 qemu_machine() {
     local dir=$1
     shift
@@ -33,7 +31,7 @@ qemu_machine() {
     exec qemu-system-x86_64 -nodefaults -no-user-config -display none -no-reboot \
         -machine q35 -accel "${ACCEL/#tcg/tcg,thread=single,tb-size=512}" -cpu max,la57=off -smp "$CPUS" -m "$GUEST_MEMORY" \
         -kernel "$KERNEL_DIR/vmlinuz" -initrd "$KERNEL_DIR/initrd.gz" \
-        -append "console=ttyS0 root=/dev/vda rw panic=-1 quiet loglevel=4 mitigations=off nokaslr tsc=reliable no_timer_check random.trust_cpu=on systemd.show_status=0 sysctl.kernel.bpf_stats_enabled=1 $append" \
+        -append "console=ttyS0 root=/dev/vda rw panic=-1 quiet loglevel=4 mitigations=off nokaslr tsc=reliable no_timer_check random.trust_cpu=on systemd.show_status=0 $append" \
         -drive "file=$dir/root.qcow2,if=virtio,format=qcow2,cache=unsafe" \
         "${disks[@]}" \
         -virtfs "local,path=$dir/host,mount_tag=host,$nine" \
