@@ -137,8 +137,11 @@ incident_of() {
         return 1
     fi
     returned+="$bundle "
-    cp -r "$bundle" "$OUT/"
+    # For whoever reads --out; no part of the case.  The analysis and the core's link put another directory
+    # under the bundle's name, and a copy that is under way then is of neither.
+    within 60 copied_out "$bundle" || note "no copy of $bundle was taken"
 }
+copied_out() { rm -rf "${OUT:?}/${1##*/}" && cp -r "$1" "$OUT/"; }
 incident() { json "$1" "$bundle/incident.json"; }
 
 # what a writer that was interrupted leaves; bundles that are not whole
