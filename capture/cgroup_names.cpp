@@ -129,6 +129,23 @@ std::string container_of(std::string_view name, std::string_view before) {
 
 } // namespace
 
+std::string cgroup_of_text(std::string_view text) {
+    std::string_view v2, named;
+    while (!text.empty()) {
+        const std::string_view line = text.substr(0, text.find('\n'));
+        text.remove_prefix(std::min(text.size(), line.size() + 1));
+        constexpr std::string_view systemd = ":name=systemd:";
+        if (line.starts_with("0::"))
+            v2 = line.substr(3);
+        else if (const std::size_t at = line.find(systemd); at != std::string_view::npos)
+            named = line.substr(at + systemd.size());
+    }
+    std::string_view group = v2.size() > 1 || named.empty() ? v2 : named;
+    if (constexpr std::string_view deleted = " (deleted)"; group.ends_with(deleted)) // kernel/cgroup/cgroup.c
+        group.remove_suffix(deleted.size());
+    return std::string(group);
+}
+
 std::string unit_of_cgroup(const std::string &cgroup) {
     std::string_view below = cgroup;
     if (skip_user_prefix(below))

@@ -71,6 +71,11 @@ struct ProcessIdentity {
 };
 Result<ProcessIdentity> identify(const OsRoots &os, std::uint32_t pid);
 
+// The process's group out of its /proc/PID/cgroup (cgroups(7)): that of the v2 hierarchy, or where all stand in "/" of an
+// otherwise unused one, as on hybrid and v1 hosts, that of systemd's own v1 hierarchy.  Without the " (deleted)" of a group
+// that was removed while the process was in it.  "" where the text names none.
+std::string cgroup_of_text(std::string_view text);
+
 // "/system.slice/foo.service" → "foo.service"; also "user@1000.service/app.slice/x.scope"
 // → "x.scope" as systemd's cg_path_get_unit does; "" where it is in no unit.
 std::string unit_of_cgroup(const std::string &cgroup);

@@ -17,21 +17,6 @@ constexpr std::uint64_t CMDLINE_CAP = 16 * 1024;
 // cmdline waits for the process's mmap_lock: of a process that hangs, for ever.
 constexpr std::chrono::milliseconds CMDLINE_WAIT{50};
 
-// The v2 group, or with none (everything in "/" of an otherwise unused v2 tree, as on
-// hybrid and v1 hosts) that of systemd's own v1 hierarchy.
-std::string group_of(std::string_view text) {
-    std::string_view v2, named;
-    (void)line_value(text, "0::", v2);
-    for (std::size_t at = 0; at < text.size();) {
-        const std::size_t end = std::min(text.find('\n', at), text.size());
-        const std::string_view line = text.substr(at, end - at);
-        if (const std::size_t name = line.find(":name=systemd:"); name != std::string_view::npos)
-            named = line.substr(name + 14);
-        at = end + 1;
-    }
-    return std::string(v2.size() > 1 || named.empty() ? v2 : named);
-}
-
 std::string read_cmdline(UniqueFd dir) {
     struct Shared {
         std::mutex mutex;
@@ -74,7 +59,7 @@ Result<ProcessIdentity> identify(const OsRoots &os, std::uint32_t pid) {
     // Kernel threads have no exe; " (deleted)" stays, as the kernel says it.
     identity.exe = read_proc_link(dir->live(), "exe").value_or("");
     if (const auto cgroup = read_proc_file(dir->fd(), "cgroup", 64 * 1024)) {
-        identity.cgroup = group_of(cgroup->bytes);
+        identity.cgroup = cgroup_of_text(cgroup->bytes);
         identity.unit = unit_of_cgroup(identity.cgroup);
         identity.container = container_of_cgroup(identity.cgroup);
     }

@@ -1,5 +1,6 @@
 #include "capture/render_facts.h"
 
+#include "capture/collect.h"
 #include "capture/decode_text.h"
 #include "capture/render_lines.h"
 
@@ -49,14 +50,17 @@ Fact exe_of(const RenderContext &context) {
     return {};
 }
 
+// An exiting process stands in "/" of a v1 hierarchy already: then the kernel's word of when it was captured.
 Fact cgroup_fact(const RenderContext &context) {
-    if (const std::string *live = context.collected.file("process/cgroup"))
-        if (std::string group = cgroup_of_file(*live); !group.empty())
-            return {std::move(group), "live"};
+    std::string live;
+    if (const std::string *file = context.collected.file("process/cgroup"))
+        live = cgroup_of_text(*file);
+    if (live.size() > 1)
+        return {std::move(live), "live"};
     const bpf::death_event &event = context.input.process.event;
-    if (event.cgroup_parts || event.cgroup_id)
+    if (event.cgroup_parts || (event.cgroup_id && live.empty()))
         return {joined_cgroup(event), "kernel", event.cgroup_cut != 0};
-    return {};
+    return live.empty() ? Fact{} : Fact{std::move(live), "live"};
 }
 
 // With its NULs.
@@ -79,21 +83,6 @@ std::string joined_path(const bpf::kernel_path &path) {
 std::string joined_cgroup(const bpf::death_event &event) {
     const std::string path = joined(event.cgroup, event.cgroup_parts);
     return path.empty() ? "/" : path;
-}
-
-std::string cgroup_of_file(std::string_view text) {
-    std::string_view v2, named;
-    while (!text.empty()) {
-        const std::string_view line = text.substr(0, text.find('\n'));
-        text.remove_prefix(std::min(text.size(), line.size() + 1));
-        constexpr std::string_view systemd = ":name=systemd:";
-        if (line.starts_with("0::"))
-            v2 = line.substr(3);
-        else if (const std::size_t at = line.find(systemd); at != std::string_view::npos)
-            named = line.substr(at + systemd.size());
-    }
-    // hybrid hosts: everything is in "/" of an unused v2 tree
-    return std::string(v2.size() > 1 || named.empty() ? v2 : named);
 }
 
 ProcessFacts facts_of(const RenderContext &context, const Redactor &redactor) {

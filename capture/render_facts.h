@@ -29,8 +29,6 @@ ProcessFacts facts_of(const RenderContext &context, const Redactor &redactor);
 // Directory entries as the kernel side collects them, the last component first, joined root-first.
 std::string joined_path(const bpf::kernel_path &path);
 std::string joined_cgroup(const bpf::death_event &event);
-// The line of /proc/PID/cgroup that says the unit: v2's, or systemd's own v1 hierarchy.
-std::string cgroup_of_file(std::string_view text);
 
 // Build-id of the executable from its head as mapped; "" if that was not resident.
 std::string exe_build_id(const bpf::death_event &event);

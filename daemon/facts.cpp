@@ -33,7 +33,8 @@ void refine(rules::ProcessFacts &facts, const capture::OsRoots &os) {
         return;
     if (!live->exe.empty())
         facts.exe = live->exe;
-    if (!live->cgroup.empty()) {
+    // An exiting process stands in "/" of a v1 hierarchy already: the kernel side saw it before.
+    if (live->cgroup.size() > 1 || facts.cgroup.empty()) {
         facts.cgroup = live->cgroup;
         facts.unit = live->unit;
     }

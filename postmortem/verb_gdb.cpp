@@ -84,18 +84,19 @@ public:
         if (!incident)
             return fail(incident.error());
         SignalScope signals; // outlives the temporary directory, which must not survive us
-        const Opening opening{*incident, opened->path, mini_core_of(*opened), session, signals};
-        if (mini_)
-            return opening.mini_core.empty() ? fail("the bundle has no mini.core")
-                                             : debug(opening, {opening.mini_core, "mini", ""});
+        const Opening opening{*incident, opened->path, session, signals};
+        if (mini_) {
+            const std::string mini = opening.mini_core();
+            return mini.empty() ? fail("the bundle has no mini.core") : debug(opening, {mini, "mini", ""});
+        }
         const LocatedCore located = await_core(*incident, session, std::chrono::nanoseconds(patience_ns_),
                                                [&signals] { return signals.interrupted(); });
         if (located.usable())
             return debug_full(opening, located);
         const std::string why =
             fmt::format("{}{}", located.why_not(), located.unreachable.empty() ? "" : " (" + located.unreachable + ")");
-        if (!opening.mini_core.empty() && !signals.interrupted())
-            return debug_mini(opening, "no core to open: " + why);
+        if (const std::string mini = opening.mini_core(); !mini.empty() && !signals.interrupted())
+            return debug_mini(opening, mini, "no core to open: " + why);
         print_incident({*incident, opened->bundle, opened->path, located}, session.out);
         return fail("no core to open: " + why);
     }
@@ -104,9 +105,18 @@ private:
     struct Opening {
         const Incident &incident;
         const std::string &bundle_path;
-        std::string mini_core; // "" the bundle has none
         Session &session;
         SignalScope &signals;
+
+        // "" the bundle has none.  As it stands now: the analysis may add it while the core is waited for.  Regular and
+        // in the bundle itself: a bundle may come from elsewhere.
+        std::string mini_core() const {
+            const UniqueFd bundle(open(bundle_path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+            const UniqueFd fd = capture::open_beneath(bundle.get(), "mini.core", O_RDONLY | O_NONBLOCK);
+            struct stat status {};
+            const bool usable = fd && fstat(fd.get(), &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0;
+            return usable ? absolute(bundle_path) + "/mini.core" : "";
+        }
     };
     struct OpenCore {
         std::string file;
@@ -115,14 +125,6 @@ private:
         const std::string &shown() const { return source.empty() ? file : source; }
     };
 
-    // Regular and in the bundle itself: a bundle may come from elsewhere.
-    static std::string mini_core_of(const OpenedBundle &opened) {
-        const UniqueFd fd = capture::open_beneath(opened.bundle.fd(), "mini.core", O_RDONLY | O_NONBLOCK);
-        struct stat status {};
-        const bool usable = fd && fstat(fd.get(), &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0;
-        return usable ? absolute(opened.path) + "/mini.core" : "";
-    }
-
     static std::string absolute(const std::string &path) {
         char *resolved = realpath(path.c_str(), nullptr);
         std::string result = resolved ? resolved : path;
@@ -130,9 +132,9 @@ private:
         return result;
     }
 
-    Result<int> debug_mini(const Opening &opening, const std::string &why) const {
+    Result<int> debug_mini(const Opening &opening, const std::string &mini, const std::string &why) const {
         opening.session.say(why + "; using the bundle's mini.core: registers, stacks, what registers point at");
-        return debug(opening, {opening.mini_core, "mini", ""});
+        return debug(opening, {mini, "mini", ""});
     }
 
     Result<int> debug_full(const Opening &opening, const LocatedCore &located) const {
@@ -149,12 +151,13 @@ private:
                                 opening.session, opening.signals);
         }
         if (!copied) {
-            if (opening.mini_core.empty() || opening.signals.interrupted())
+            const std::string mini = opening.mini_core();
+            if (mini.empty() || opening.signals.interrupted())
                 return fail(copied.error());
             unlink(core.c_str()); // what there is of it
-            return debug_mini(opening, copied.error().what);
+            return debug_mini(opening, mini, copied.error().what);
         }
-        if ((copied->truncated || located.link.truncated) && !opening.mini_core.empty())
+        if ((copied->truncated || located.link.truncated) && !opening.mini_core().empty())
             opening.session.say("--mini opens the bundle's mini.core instead: registers and stacks as captured");
         return debug(opening, {core, join_name(located.link.join), located.link.file});
     }

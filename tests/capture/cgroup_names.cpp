@@ -67,5 +67,22 @@ TEST(CgroupContainer, OfEveryManager) {
         EXPECT_EQ(container_of_cgroup(path), id) << path;
 }
 
+TEST(CgroupNames, TheGroupOfAProcess) {
+    const std::vector<std::pair<std::string, std::string>> cases{
+        {"0::/system.slice/a.service\n", "/system.slice/a.service"},
+        {"0::/system.slice/a.service (deleted)\n", "/system.slice/a.service"},
+        {"0::/\n", "/"},
+        {"0::/", "/"},
+        {"12:cpu:/x\n1:name=systemd:/system.slice/v1.service\n0::/\n", "/system.slice/v1.service"},
+        {"1:name=systemd:/system.slice/v1.service (deleted)\n0::/\n", "/system.slice/v1.service"},
+        {"1:name=systemd:/system.slice/v1.service\n0::/system.slice/v2.service\n", "/system.slice/v2.service"},
+        {"1:name=systemd:/\n0::/\n", "/"},
+        {"12:cpu:/x\n", ""},
+        {"", ""},
+    };
+    for (const auto &[text, group] : cases)
+        EXPECT_EQ(cgroup_of_text(text), group) << text;
+}
+
 } // namespace
 } // namespace incident::capture

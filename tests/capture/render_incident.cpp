@@ -66,6 +66,19 @@ TEST(RenderIncident, LiveFactsArePreferred) {
     EXPECT_EQ(json["versions"]["kernel"], "6.1.0-53-amd64");
 }
 
+// Where it exits it stands in "/" of a v1 hierarchy already.
+TEST(RenderIncident, TheRootGroupOfOneThatExitsIsNotPreferred) {
+    Made made;
+    made.collected.files = {{"process/cgroup", "12:cpu:/\n1:name=systemd:/\n0::/\n"}};
+    const auto process = made.incident()["process"];
+    EXPECT_EQ(process["cgroup"], "/system.slice/app.service");
+    EXPECT_EQ(process["unit"], "app.service");
+    EXPECT_EQ(process["facts"]["cgroup"], "kernel");
+    made.input.process.event.cgroup_parts = 0;
+    EXPECT_EQ(made.incident()["process"]["cgroup"], "/");
+    EXPECT_EQ(made.incident()["process"]["facts"]["cgroup"], "live");
+}
+
 TEST(RenderIncident, SenderFromTheLastRecordElseFromSiginfo) {
     Made made;
     made.input.process.event.number = made.input.process.event.delivered = SIGABRT;

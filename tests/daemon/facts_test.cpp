@@ -4,7 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
 
 namespace incident::daemon {
 namespace {
@@ -93,6 +98,30 @@ TEST(Facts, OfAProcessThatIsGoneAreTheKernels) {
     EXPECT_EQ(facts.exe, "/nginx");
     EXPECT_EQ(facts.unit, "nginx.service");
     EXPECT_EQ(facts.uid, 33u);
+}
+
+// On a v1 host /proc/PID/cgroup of a process that exits says "/" already.
+TEST(Facts, TheRootGroupOfOneThatExitsIsNotPreferred) {
+    const std::string root = ::testing::TempDir() + "facts-proc-" + std::to_string(::getpid());
+    std::filesystem::create_directories(root + "/42");
+    const auto write = [&](const char *name, std::string_view text) { std::ofstream(root + "/42/" + name) << text; };
+    write("stat", "42 (nginx) S 1 42 42 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 100 0 0\n");
+    write("status", "Name:\tnginx\nUid:\t33\t34\t33\t33\n");
+    write("cgroup", "1:name=systemd:/\n0::/\n");
+    bpf::death_event event{};
+    event.h.tgid = 42;
+    event.h.process_start_boot_ns = 100ULL * 1'000'000'000 / static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
+    event.cgroup_parts = 2;
+    std::strcpy(event.cgroup[0], "nginx.service");
+    std::strcpy(event.cgroup[1], "system.slice");
+    auto facts = facts_of({.proc = root}, event);
+    EXPECT_EQ(facts.uid, 34u) << "it is that process";
+    EXPECT_EQ(facts.cgroup, "/system.slice/nginx.service");
+    EXPECT_EQ(facts.unit, "nginx.service");
+    write("cgroup", "0::/system.slice/other.service\n");
+    facts = facts_of({.proc = root}, event);
+    EXPECT_EQ(facts.unit, "other.service");
+    std::filesystem::remove_all(root);
 }
 
 } // namespace

@@ -197,6 +197,23 @@ TEST_F(Gdb, MiniCoreWhereThereIsNoOther) {
         EXPECT_THAT(entry.path().filename().string(), Not(HasSubstr("incidentctl-"))) << "left behind";
 }
 
+// The analysis puts another directory under the bundle's name while the core is looked for.
+TEST_F(Gdb, MiniCoreThatCameMeanwhile) {
+    const std::string name = add("crash", victim, "aabbcc"), bundle = state.bundle(name).string();
+    state.find_core = [&](const capture::DeathIdentity &) -> Result<capture::CoreLink> {
+        if (!std::filesystem::exists(bundle + "/mini.core")) {
+            std::filesystem::copy(bundle, bundle + ".new", std::filesystem::copy_options::recursive);
+            std::filesystem::copy_file(state.dir() / "core", bundle + ".new/mini.core");
+            std::filesystem::remove_all(bundle);
+            std::filesystem::rename(bundle + ".new", bundle);
+        }
+        return capture::CoreLink{.reason = "RLIMIT_CORE was 0"};
+    };
+    const std::string text = gdb({"-ex", "bt"});
+    EXPECT_THAT(text, HasSubstr("in worker (")) << ran.err;
+    EXPECT_THAT(text, HasSubstr("  core    " + bundle + "/mini.core (mini core)\n"));
+}
+
 TEST_F(Gdb, MiniCoreIfItIsAskedFor) {
     const std::string name = add("crash", victim, "aabbcc"), mini = (state.bundle(name) / "mini.core").string();
     state.find_core = [](const capture::DeathIdentity &) -> Result<capture::CoreLink> {
