@@ -24,6 +24,13 @@ TEST_PACKAGES=(
     libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0
 )
 
+# What tests/bench measures with: servers and their load, and the tools that record the same.
+BENCH_PACKAGES=(
+    "${RUN_PACKAGES[@]}" gcc libc6-dev libbpf-dev binutils
+    sysbench redis-server redis-tools postgresql-15 strace linux-perf bpftrace
+    python3-pytest # what starts daemons and servers is the tests'
+)
+
 missing_packages() {
     local package
     for package in "$@"; do
