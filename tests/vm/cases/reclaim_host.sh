@@ -47,6 +47,8 @@ count  = 20
 window = "30s"
 by     = "host"
 RULE
+# Short of memory an emulated machine may stand still for a minute, this script too: no hang of the daemon's.
+unit_drop_in patient WatchdogSec=10min
 # Small enough for this machine.
 if start_incidentd /root/rules 's/^#threads = .*/threads = 256/; s/^#syscalls = .*/syscalls = 32/
     s/^#processes = .*/processes = 512/; s/^#ring_buffer = .*/ring_buffer = "256KiB"/'; then
@@ -68,5 +70,5 @@ same "at least as many stalls as the rule asks for" true "$(incident 'd["reclaim
 same "and they took time" true "$(incident 'd["reclaim"]["stalled_ns"] > 0')"
 check "the host's memory" grep -q MemAvailable "$bundle/host/meminfo"
 check "verify" incidentctl verify "$(basename "$bundle")"
-check "the daemon is still up" systemctl is-active incidentd
+still_up
 check "stops" systemctl stop incidentd

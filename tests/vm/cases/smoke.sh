@@ -123,7 +123,7 @@ else
     skip "programs of many threads" "the victims are not built"
 fi
 
-check "the daemon is still up" systemctl is-active incidentd
+still_up
 same "and has lost nothing" '[]' "$(incidentctl --json status | json 'd.get("losses", [])')"
 check "stops" systemctl stop incidentd
 same "cleanly" success "$(systemctl show -P Result incidentd 2> /dev/null)"

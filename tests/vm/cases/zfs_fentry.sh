@@ -39,5 +39,5 @@ probed() { [[ $(rule_state txg-stall) == active*fentry* ]]; }
 if within 300 probed; then ok "by fentry"; else fail "by fentry" "$(rule_state txg-stall)"; fi
 zpool destroy tank
 if within 300 modprobe -r zfs; then ok "without a pool the module can go"; else fail "without a pool the module can go"; fi
-check "the daemon is still up" systemctl is-active incidentd
+still_up
 check "stops" systemctl stop incidentd

@@ -102,6 +102,13 @@ unit_drop_in() {
     systemctl daemon-reload
 }
 daemon_log() { journalctl -u incidentd -n 60 -o cat; }
+still_up() {
+    if systemctl is-active --quiet incidentd; then
+        ok "the daemon is still up"
+    else
+        fail "the daemon is still up" "$(systemctl status incidentd)" "$(daemon_log)"
+    fi
+}
 
 # rule_state NAME: "active", "unavailable: why", "not loaded"
 rule_state() {
