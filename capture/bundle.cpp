@@ -33,6 +33,14 @@ UniqueFd Bundle::reopened(int than) const {
     return now;
 }
 
+UniqueFd Bundle::open(std::string_view path, int flags) const {
+    UniqueFd fd = open_beneath(dir_.get(), path, flags);
+    if (!fd && errno == ENOENT)
+        if (const UniqueFd now = reopened(dir_.get()))
+            fd = open_beneath(now.get(), path, flags);
+    return fd;
+}
+
 Result<std::string> Bundle::read(std::string_view path, std::uint64_t cap) const {
     auto bytes = read_regular(dir_.get(), path, cap);
     if (!bytes && bytes.error().code == ENOENT)
@@ -44,10 +52,7 @@ Result<std::string> Bundle::read(std::string_view path, std::uint64_t cap) const
 }
 
 Status Bundle::lines(std::string_view path, const std::function<bool(std::string_view)> &line) const {
-    UniqueFd fd = open_beneath(dir_.get(), path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
-    if (!fd && errno == ENOENT)
-        if (const UniqueFd now = reopened(dir_.get()))
-            fd = open_beneath(now.get(), path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    const UniqueFd fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
     const std::string context = name_ + ": " + std::string(path);
     if (!fd)
         return fail(Error::system(context));
@@ -88,13 +93,12 @@ Status Bundle::lines(std::string_view path, const std::function<bool(std::string
     }
 }
 
-bool Bundle::has(std::string_view path) const {
-    UniqueFd fd = open_beneath(dir_.get(), path, O_PATH);
-    if (!fd && errno == ENOENT)
-        if (const UniqueFd now = reopened(dir_.get()))
-            fd = open_beneath(now.get(), path, O_PATH);
+std::optional<std::uint64_t> Bundle::size(std::string_view path) const {
+    const UniqueFd fd = open(path, O_PATH);
     struct stat st;
-    return fd && ::fstat(fd.get(), &st) == 0 && S_ISREG(st.st_mode);
+    if (!fd || ::fstat(fd.get(), &st) != 0 || !S_ISREG(st.st_mode))
+        return std::nullopt;
+    return static_cast<std::uint64_t>(st.st_size);
 }
 
 Result<std::vector<ManifestEntry>> Bundle::manifest() const {

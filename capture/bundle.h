@@ -18,6 +18,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -105,7 +106,9 @@ public:
     // Calls line(text) for each line without holding the file; false stops.  An
     // over-long line (1 MiB) is an Error.
     Status lines(std::string_view path, const std::function<bool(std::string_view)> &line) const;
-    bool has(std::string_view path) const;
+    // Bytes of a regular file; nullopt: there is none.
+    std::optional<std::uint64_t> size(std::string_view path) const;
+    bool has(std::string_view path) const { return size(path).has_value(); }
     Result<std::vector<ManifestEntry>> manifest() const;
     // Every problem found: a missing or changed file, one not in the manifest, a broken manifest.
     Result<std::vector<std::string>> verify() const;
@@ -113,6 +116,7 @@ public:
 private:
     friend class IncidentsDir;
     UniqueFd reopened(int than) const;
+    UniqueFd open(std::string_view path, int flags) const; // -1 with errno
     UniqueFd parent_, dir_;
     std::string name_;
 };

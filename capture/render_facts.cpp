@@ -58,7 +58,7 @@ Fact cgroup_fact(const RenderContext &context) {
     if (live.size() > 1)
         return {std::move(live), "live"};
     const bpf::death_event &event = context.input.process.event;
-    if (event.cgroup_parts || (event.cgroup_id && live.empty()))
+    if (event.cgroup_parts || event.cgroup_id)
         return {joined_cgroup(event), "kernel", event.cgroup_cut != 0};
     return live.empty() ? Fact{} : Fact{std::move(live), "live"};
 }

@@ -34,7 +34,7 @@ void refine(rules::ProcessFacts &facts, const capture::OsRoots &os) {
     if (!live->exe.empty())
         facts.exe = live->exe;
     // An exiting process stands in "/" of a v1 hierarchy already: the kernel side saw it before.
-    if (live->cgroup.size() > 1 || facts.cgroup.empty()) {
+    if (live->cgroup.size() > 1) {
         facts.cgroup = live->cgroup;
         facts.unit = live->unit;
     }

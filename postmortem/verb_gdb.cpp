@@ -1,6 +1,5 @@
 // incidentctl gdb: gdb on the core, at the thread that died, knowing what led to it.
 #include "capture/collect.h"
-#include "capture/dir_at.h"
 #include "postmortem/core_output.h"
 #include "postmortem/escape.h"
 #include "postmortem/gdb_script.h"
@@ -84,7 +83,7 @@ public:
         if (!incident)
             return fail(incident.error());
         SignalScope signals; // outlives the temporary directory, which must not survive us
-        const Opening opening{*incident, opened->path, session, signals};
+        const Opening opening{*incident, *opened, session, signals};
         if (mini_) {
             const std::string mini = opening.mini_core();
             return mini.empty() ? fail("the bundle has no mini.core") : debug(opening, {mini, "mini", ""});
@@ -104,18 +103,13 @@ public:
 private:
     struct Opening {
         const Incident &incident;
-        const std::string &bundle_path;
+        const OpenedBundle &bundle;
         Session &session;
         SignalScope &signals;
 
-        // "" the bundle has none.  As it stands now: the analysis may add it while the core is waited for.  Regular and
-        // in the bundle itself: a bundle may come from elsewhere.
+        // "" the bundle has none.  As it stands now: the analysis may add it while the core is waited for.
         std::string mini_core() const {
-            const UniqueFd bundle(open(bundle_path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-            const UniqueFd fd = capture::open_beneath(bundle.get(), "mini.core", O_RDONLY | O_NONBLOCK);
-            struct stat status {};
-            const bool usable = fd && fstat(fd.get(), &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0;
-            return usable ? absolute(bundle_path) + "/mini.core" : "";
+            return bundle.bundle.size("mini.core").value_or(0) ? absolute(bundle.path) + "/mini.core" : "";
         }
     };
     struct OpenCore {
@@ -189,7 +183,7 @@ private:
 
     static Result<int> run_gdb(const std::vector<std::string> &command, const OpenCore &core, const Opening &opening) {
         opening.session.out.flush();
-        const auto child = spawn(command, {.environment = {{"INCIDENT_BUNDLE", absolute(opening.bundle_path)},
+        const auto child = spawn(command, {.environment = {{"INCIDENT_BUNDLE", absolute(opening.bundle.path)},
                                                            {"INCIDENT_CORE", core.shown()},
                                                            {"INCIDENT_CORE_JOIN", core.join}}});
         if (!child && child.error().code == ENOENT)

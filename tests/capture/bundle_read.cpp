@@ -31,6 +31,9 @@ TEST_F(BundleRead, WholeFilesUpToACap) {
     EXPECT_THAT(bundle->read("none").error().what, HasSubstr(NAME + ": none"));
     EXPECT_TRUE(bundle->has("a"));
     EXPECT_FALSE(bundle->has("none"));
+    EXPECT_EQ(bundle->size("a"), 5u);
+    EXPECT_EQ(bundle->size("empty"), 0u);
+    EXPECT_EQ(bundle->size("none"), std::nullopt);
     ASSERT_EQ(bundle->manifest()->size(), 2u);
 }
 

@@ -227,6 +227,9 @@ TEST_F(Gdb, MiniCoreIfItIsAskedFor) {
     std::filesystem::create_symlink(state.dir() / "core", mini);
     EXPECT_EQ(state.run({"gdb", "--mini"}).err, "incidentctl: the bundle has no mini.core\n");
     std::filesystem::remove(mini);
+    write_file(mini, ""); // nor is an empty one
+    EXPECT_EQ(state.run({"gdb", "--mini"}).err, "incidentctl: the bundle has no mini.core\n");
+    std::filesystem::remove(mini);
     std::filesystem::copy_file(state.dir() / "core", mini);
     const std::string text = gdb({"-ex", "bt"}, {"--mini"});
     EXPECT_THAT(text, HasSubstr("in worker (")) << ran.err;

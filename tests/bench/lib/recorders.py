@@ -1,8 +1,9 @@
 """What may be attached to the machine's system calls while something runs, and what that adds."""
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from functools import partial
 
-from bench.lib.loop import held
+from bench.lib.loop import held, loop
 from bench.lib.sample import added, ratio
 from bench.lib.table import Table
 from lib.wait import until
@@ -25,12 +26,50 @@ def watching(bench, exe):
         yield watcher
 
 
+@contextmanager
+def recording(bench, exe):
+    """The same, of a program that still runs in the end: a figure of one that was not recorded would be none."""
+    with watching(bench, exe) as watcher:
+        yield
+        assert recorder(watcher)["threads_used"], f"{exe} was not recorded"
+
+
 def watching_another(bench):
     return watching(bench, "/no/such/program")
 
 
 def recorder(watcher):
     return watcher.ctl.json("status")["recorder"]
+
+
+def attachments(bench, exe, recorded=recording):
+    """{name: function that makes the context}: what the running program exe is measured with."""
+    return {
+        "nothing": nullcontext,
+        "empty pair": partial(empty_pair, bench),
+        "incidentd, recorded": partial(recorded, bench, exe),
+    }
+
+
+def measured_with(attached, measure):
+    """{name: function that measures once with that in place}."""
+
+    def once(one):
+        with one():
+            return measure()
+
+    return {name: partial(once, one) for name, one in attached.items()}
+
+
+def getppid(program, calls, threads, attached):
+    """ns a call of the loop, in so many threads that make so many calls together; attached anew each time."""
+    with loop(program) as one, attached():
+        return one.warm(calls // threads, threads)
+
+
+def getppid_variants(bench, program, calls, threads):
+    attached = attachments(bench, program) | {"incidentd, unwatched": partial(watching_another, bench)}
+    return {name: partial(getppid, program, calls, threads, one) for name, one in attached.items()}
 
 
 def costs(title, what, found, notes=()):

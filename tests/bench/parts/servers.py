@@ -3,10 +3,10 @@
 import os
 import re
 import subprocess
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
 
-from bench.lib.recorders import empty_pair, recorder, shares, watching
+from bench.lib.recorders import attachments, measured_with, shares
 from bench.lib.sample import alternate
 from lib.postgres import SERVER, postgres
 from lib.wait import PATIENCE, until
@@ -42,27 +42,9 @@ def redis(bench, program):
         process.wait(PATIENCE)
 
 
-@contextmanager
-def recorded(bench, exe):
-    """It and nothing else; that it really was is seen at the end, when the daemon must have noticed."""
-    with watching(bench, exe) as watcher:
-        yield
-        assert recorder(watcher)["threads_used"], f"{exe} was not recorded"
-
-
 def compared(bench, exe, throughput):
-    attached = {
-        "nothing": nullcontext,
-        "empty pair": partial(empty_pair, bench),
-        "incidentd, recorded": partial(recorded, bench, os.path.realpath(exe)),
-    }
-
-    def measured(one):
-        with one():
-            return throughput()
-
     throughput()  # what has to be cached is cached then
-    return alternate({name: partial(measured, one) for name, one in attached.items()}, bench.rounds)
+    return alternate(measured_with(attachments(bench, os.path.realpath(exe)), throughput), bench.rounds)
 
 
 def redis_requests(socket, kind, count):

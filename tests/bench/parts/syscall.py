@@ -2,12 +2,12 @@
 
 import os
 import subprocess
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 from bench.lib.loop import loop
-from bench.lib.recorders import costs, empty_pair, recorder, watching, watching_another
+from bench.lib.recorders import costs, getppid_variants
 from bench.lib.sample import alternate
 
 CALLS, CALLS_QUICK = 2_000_000, 100_000
@@ -39,19 +39,6 @@ def tracefs():
         yield
     finally:
         subprocess.run(["umount", TRACING], check=False)  # somebody may have begun to use it
-
-
-def measured(program, calls, attached):
-    """Attached anew for each measurement, and nothing is when it is over."""
-    with attached(), loop(program) as one:
-        return one.warm(calls, 1)
-
-
-def recorded(bench, program, calls):
-    with watching(bench, program) as watcher, loop(program) as one:
-        found = one.warm(calls, 1)
-        assert recorder(watcher)["threads_used"], "the loop was not recorded"
-        return found
 
 
 def under(tool, program, calls, log):
@@ -91,12 +78,7 @@ def others(bench, program, calls):
 def run(bench):
     program = bench.compiled("calls")
     calls = CALLS_QUICK if bench.quick else CALLS
-    variants = {
-        "nothing": partial(measured, program, calls, nullcontext),
-        "empty pair": partial(measured, program, calls, partial(empty_pair, bench)),
-        "incidentd, recorded": partial(recorded, bench, program, calls),
-        "incidentd, unwatched": partial(measured, program, calls, partial(watching_another, bench)),
-    }
+    variants = getppid_variants(bench, program, calls, 1)
     with tracefs():
         found = alternate(variants | others(bench, program, calls), bench.rounds)
     notes = [

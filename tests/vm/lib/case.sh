@@ -102,6 +102,7 @@ unit_drop_in() {
     systemctl daemon-reload
 }
 daemon_log() { journalctl -u incidentd -n 60 -o cat; }
+# still_up: as a check; if not, why
 still_up() {
     if systemctl is-active --quiet incidentd; then
         ok "the daemon is still up"
