@@ -25,7 +25,7 @@ namespace incident::bpf
 #endif
 
 /* Layout version of everything below. */
-#define EVENT_LAYOUT 5
+#define EVENT_LAYOUT 6
 
 #define COMM_LEN 16
 #define SYSCALL_ARGS 6
@@ -65,10 +65,12 @@ namespace incident::bpf
 
 /* ---- rings: written only by the thread they belong to ------------------- */
 
-#define IN_FLIGHT (~0ULL) /* syscall_record.duration_ns of a call not returned */
+#define IN_FLIGHT (~0ULL)   /* syscall_record.duration_ns of a call not returned */
+#define NO_DURATION (~1ULL) /* … of one whose entry was not recorded: start_ns is when it returned */
 
 enum syscall_flags {
-    SYSCALL_COMPAT = 1 << 0, /* number is of the 32-bit table (int 0x80, TS_COMPAT) */
+    SYSCALL_COMPAT = 1 << 0,    /* number is of the 32-bit table (int 0x80, TS_COMPAT) */
+    SYSCALL_ARGS_GONE = 1 << 1, /* taken at the return of a call that leaves no arguments: execve, rt_sigreturn */
 };
 
 /* One call.  Record i of a slot stands at records[slot * ring_length + (i & (ring_length - 1))]. */
@@ -163,7 +165,11 @@ struct thread_slot {
     __u64 blocked_ns; /* how long the wait was that its call in flight has to report */
     __u64 blocked_from_ns, blocked_until_ns;
     __u64 off_state; /* task state it left with */
-    __u64 pad[7];
+
+    __u64 judged;        /* calls a "syscall" or "blocked" rule has looked at, while one is loaded */
+    __u32 signal_frames; /* handlers entered less those seen to return: longjmp leaves one for ever */
+    __u32 pad0;
+    __u64 pad[5];
 };
 
 /* Map "sides": the small rings of a slot. */
@@ -250,10 +256,11 @@ struct process_entry {
     __u32 threads_sent, threads_unsent;
     __u64 syscalls_unrecorded; /* made by threads that had no slot */
     __u32 threads_unrecorded;
-    __u32 told_epoch;     /* generation in which the daemon was told of it (EVENT_STARTED) */
-    __u64 kernel_kill_ns; /* SIGKILL by the kernel itself (SEND_SIG_PRIV), as the OOM killer does; 0: none */
+    __u32 told_epoch;      /* generation in which the daemon was told of it (EVENT_STARTED) */
+    __u64 kernel_kill_ns;  /* SIGKILL by the kernel itself (SEND_SIG_PRIV), as the OOM killer does; 0: none */
     __u64 memory_ended;    /* threads that had changed the address space and ended before the process, since its exec */
     __u64 memory_ended_ns; /* the last of them */
+    __u64 break_end;       /* what the last brk left whose entry was not recorded; 0: none since its exec */
 
     __u64 signals; /* records written so far */
     __u64 lineage;
@@ -661,6 +668,13 @@ struct txg_event {
 #define CLASS_MEMORY_SHIFT 7    /* 3 bits: enum memory_call */
 #define CLASS_MEMORY_MASK 7
 #define CLASS_IDLE (1 << 10) /* a way of having nothing to do: poll, futex, accept … */
+#define CLASS_FORK (1 << 11) /* returns a second time, in the child, with 0 */
+#define CLASS_EXEC (1 << 12) /* once it has succeeded its arguments are gone */
+#define CLASS_SIGRETURN (1 << 13)
+/* What has to be kept of a call besides its record: the path it names, what it did to memory, a handler's end. */
+#define CLASS_KEEPS                                                                                                    \
+    (CLASS_PATH_MASK << CLASS_PATH_SHIFT | CLASS_FLAGS_MASK << CLASS_FLAGS_SHIFT | CLASS_OPEN_HOW |                    \
+     CLASS_MEMORY_MASK << CLASS_MEMORY_SHIFT | CLASS_SIGRETURN)
 #define SYSCALL_CLASSES 512
 
 enum memory_call { MEMORY_BRK = 1, MEMORY_MMAP = 2, MEMORY_MUNMAP = 3, MEMORY_MREMAP = 4 };

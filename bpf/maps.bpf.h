@@ -102,10 +102,11 @@ const volatile __u32 stack_pages_max __weak = 8;
 const volatile __u16 syscall_class[2][SYSCALL_CLASSES] __weak = {};
 
 /* Settings that a reload changes; the daemon writes them through its mapping. */
-__u32 watch_epoch __weak = 1;  /* the current generation of watch decisions, 1 .. 2^30 */
-__u32 watch_all __weak = 0;    /* some rule has no match: no need to ask whether, */
-__u32 ask_rules __weak = 0;    /* … but which rules, for some tested in the kernel have a match */
-__u64 rules_of_all __weak = 0; /* what to assume where nobody need be asked */
+__u32 entries_recorded __weak = 0; /* record_enter is attached: calls have durations */
+__u32 watch_epoch __weak = 1;      /* the current generation of watch decisions, 1 .. 2^30 */
+__u32 watch_all __weak = 0;        /* some rule has no match: no need to ask whether, */
+__u32 ask_rules __weak = 0;        /* … but which rules, for some tested in the kernel have a match */
+__u64 rules_of_all __weak = 0;     /* what to assume where nobody need be asked */
 __u64 dump_rules_of_all __weak = 0;
 __u32 look_at_comm __weak = 0;
 __u32 look_at_cgroup __weak = 0;

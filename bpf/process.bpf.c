@@ -62,6 +62,7 @@ int BPF_PROG(process_exec, struct task_struct *task, pid_t old_pid, struct linux
         struct thread_slot *thread = bpf_map_lookup_elem(&threads, &slot);
         if (thread) {
             thread->epoch = 0;
+            thread->signal_frames = 0;
             thread->tid = tid;
             thread->thread_start_boot_ns = BPF_CORE_READ(task, start_boottime);
             thread->process_start_boot_ns = BPF_CORE_READ(task, group_leader, start_boottime);
@@ -87,6 +88,7 @@ int BPF_PROG(process_exec, struct task_struct *task, pid_t old_pid, struct linux
     process->execs += 1;
     process->exec_ns = bpf_ktime_get_ns();
     process->memory_ended = process->memory_ended_ns = 0;
+    process->break_end = 0;
     process->uid = BPF_CORE_READ(task, cred, uid.val);
     bpf_probe_read_kernel_str(process->exec_name, EXE_NAME_LEN, BPF_CORE_READ(bprm, filename));
     struct lineage_record *line = add_lineage(process, LINEAGE_EXEC, old);

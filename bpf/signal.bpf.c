@@ -161,6 +161,8 @@ int BPF_PROG(signal_taken, int delivered, struct kernel_siginfo *info, struct k_
         thread = bpf_map_lookup_elem(&threads, &slot);
         capture.slot = slot;
     }
+    if (disposition == DISPOSITION_HANDLED && thread)
+        thread->signal_frames += 1;
     if (disposition != DISPOSITION_FATAL) {
         if (!(handled_signals & bit))
             return 0;

@@ -28,7 +28,8 @@ static long test_call(__u32 bit, struct call_test *test)
     struct condition_settings *settings = bpf_map_lookup_elem(&conditions, &bit);
     if (!settings)
         return 0;
-    if (test->record->duration_ns < settings->slower_than_ns)
+    __u64 took = test->record->duration_ns;
+    if (settings->slower_than_ns && (took >= NO_DURATION || took < settings->slower_than_ns))
         return 0;
     __s64 ret = test->record->ret;
     int failed = ret < 0 && ret >= -4095;
@@ -116,8 +117,10 @@ int BPF_PROG(call_over, struct pt_regs *regs, long ret)
     struct task_struct *task = bpf_get_current_task_btf();
     __u32 slot = 0;
     struct thread_slot *thread = slot_of_tid(task->pid, &slot);
-    if (!thread || thread->in_call || !thread->syscalls)
+    /* no call of the program's own may have returned here: a child's from fork, a probe's trampoline's */
+    if (!thread || thread->in_call || thread->judged == thread->syscalls)
         return 0;
+    thread->judged = thread->syscalls;
     __u32 key = slot * ring_length + ((thread->syscalls - 1) & (ring_length - 1));
     struct syscall_record *record = bpf_map_lookup_elem(&records, &key);
     if (!record)

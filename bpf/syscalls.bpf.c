@@ -9,9 +9,22 @@
 // A path is read at entry, where it cannot have been changed by another thread since;
 // where its page is not resident it is read again at return, when the kernel has
 // faulted it in.
+//
+// A call whose entry was not seen is recorded at its return, without a duration: the
+// registers still hold number and arguments there.  Such are the calls a thread was in
+// when recording began, and all of them where durations are not measured: then
+// record_enter is not attached, and half the price is not paid.
 #include "bpf/watch.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
+
+#define NR_RT_SIGRETURN 15       /* arch/x86/entry/syscalls/syscall_64.tbl */
+#define NR_RT_SIGRETURN_IA32 173 /* syscall_32.tbl */
+
+static __always_inline __u32 class_memory(__u32 class)
+{
+    return (class >> CLASS_MEMORY_SHIFT) & CLASS_MEMORY_MASK;
+}
 
 /* Index of the argument that is the path. */
 static __always_inline __u32 which_path(__u32 class)
@@ -61,19 +74,16 @@ static __always_inline int keep_path(struct thread_slot *thread, struct thread_s
     return 1;
 }
 
-static __always_inline void begin_path(struct thread_slot *thread, __u32 slot, struct syscall_record *record,
-                                       __u32 class)
+/* The open record of a call, its path yet to be read. */
+static __always_inline struct open_record *begin_open(struct thread_slot *thread, struct thread_side *side,
+                                                      struct syscall_record *record, __u32 class)
 {
-    struct thread_side *side = bpf_map_lookup_elem(&sides, &slot);
-    if (!side)
-        return;
     struct open_record *open = &side->opens[thread->opens & (OPEN_RECORDS - 1)];
-    __u32 which = which_path(class);
     __u32 flags = (class >> CLASS_FLAGS_SHIFT) & CLASS_FLAGS_MASK;
 
     open->start_ns = record->start_ns;
-    open->duration_ns = IN_FLIGHT;
-    open->ret = 0;
+    open->duration_ns = record->duration_ns;
+    open->ret = record->ret;
     open->nr = record->nr;
     open->syscall_flags = record->flags;
     open->open_flags = 0;
@@ -81,13 +91,32 @@ static __always_inline void begin_path(struct thread_slot *thread, __u32 slot, s
         open->open_flags = argument(record, flags - 1);
     if (class & CLASS_OPEN_HOW) /* struct open_how begins with __u64 flags (linux/openat2.h) */
         bpf_probe_read_user(&open->open_flags, sizeof(open->open_flags), (void *)record->args[2]);
-    open->dirfd = which == 1 ? (__s32)record->args[0] : -100 /* AT_FDCWD */;
+    open->dirfd = which_path(class) == 1 ? (__s32)record->args[0] : -100 /* AT_FDCWD */;
     open->lap = thread->path_lap;
     open->offset = thread->path_offset;
     open->length = 0;
+    open->status = PATH_PENDING;
     thread->opens += 1;
-    if (!keep_path(thread, side, open, argument(record, which)))
-        open->status = PATH_PENDING;
+    return open;
+}
+
+static __always_inline void begin_path(struct thread_slot *thread, __u32 slot, struct syscall_record *record,
+                                       __u32 class)
+{
+    struct thread_side *side = bpf_map_lookup_elem(&sides, &slot);
+    if (!side)
+        return;
+    keep_path(thread, side, begin_open(thread, side, record, class), argument(record, which_path(class)));
+}
+
+static __always_inline void finish_path(struct thread_slot *thread, struct thread_side *side, struct open_record *open,
+                                        struct syscall_record *record, __u32 class)
+{
+    if (open->status == PATH_PENDING && !keep_path(thread, side, open, argument(record, which_path(class)))) {
+        open->status = PATH_FAULT;
+        thread->paths_faulted += 1;
+        count_loss(LOSS_PATH_FAULT);
+    }
 }
 
 static __noinline int end_path(struct thread_slot *thread, __u32 slot, struct syscall_record *record)
@@ -98,12 +127,30 @@ static __noinline int end_path(struct thread_slot *thread, __u32 slot, struct sy
     struct open_record *open = &side->opens[(thread->opens - 1) & (OPEN_RECORDS - 1)];
     open->duration_ns = record->duration_ns;
     open->ret = record->ret;
-    if (open->status == PATH_PENDING && !keep_path(thread, side, open, argument(record, which_path(thread->after)))) {
-        open->status = PATH_FAULT;
-        thread->paths_faulted += 1;
-        count_loss(LOSS_PATH_FAULT);
-    }
+    finish_path(thread, side, open, record, thread->after);
     return 0;
+}
+
+/* Of a call whose entry was not seen. */
+static __noinline int whole_path(struct thread_slot *thread, __u32 slot, struct syscall_record *record, __u32 class)
+{
+    struct thread_side *side = bpf_map_lookup_elem(&sides, &slot);
+    if (!side)
+        return 0;
+    finish_path(thread, side, begin_open(thread, side, record, class), record, class);
+    return 0;
+}
+
+/* The break before a brk whose entry was not seen is the one the process's last brk left; 0: none was seen. */
+static __always_inline __u64 last_break(struct task_struct *task, struct syscall_record *record)
+{
+    __u32 tgid = task->tgid;
+    struct process_entry *process = bpf_map_lookup_elem(&processes, &tgid);
+    if (!process)
+        return 0;
+    __u64 before = process->break_end;
+    process->break_end = record->ret;
+    return before;
 }
 
 static __noinline int end_memory(struct task_struct *task, struct thread_slot *thread, __u32 slot,
@@ -116,16 +163,19 @@ static __noinline int end_memory(struct task_struct *task, struct thread_slot *t
         return 0;
     struct memory_record *memory = &side->memory[thread->memory_events & (MEMORY_RECORDS - 1)];
     struct mm_struct *mm = BPF_CORE_READ(task, mm);
-    memory->t_ns = record->start_ns + record->duration_ns;
+    int untimed = record->duration_ns == NO_DURATION;
+    memory->t_ns = record->start_ns + (untimed ? 0 : record->duration_ns);
     memory->start_ns = record->start_ns;
     memory->nr = record->nr;
     memory->flags = record->flags;
     memory->address = record->ret;
     memory->delta = 0;
     __s64 page = 4095;
-    if (call == MEMORY_BRK)
-        memory->delta = record->ret - thread->break_before;
-    else if (call == MEMORY_MMAP)
+    if (call == MEMORY_BRK) {
+        __u64 before = untimed ? last_break(task, record) : thread->break_before;
+        if (before)
+            memory->delta = record->ret - before;
+    } else if (call == MEMORY_MMAP)
         memory->delta = (record->args[1] + page) & ~page;
     else if (call == MEMORY_MUNMAP) {
         memory->address = record->args[0];
@@ -139,11 +189,35 @@ static __noinline int end_memory(struct task_struct *task, struct thread_slot *t
     return 0;
 }
 
+static __always_inline __u32 is_compat(struct task_struct *task)
+{
+    return (task->thread_info.status & TS_COMPAT_FLAG) ? 1 : 0;
+}
+
+static __always_inline void keep_arguments(struct syscall_record *record, struct pt_regs *regs, __u32 compat)
+{
+    if (compat) { /* ia32: ebx ecx edx esi edi ebp */
+        record->args[0] = (__u32)regs->bx;
+        record->args[1] = (__u32)regs->cx;
+        record->args[2] = (__u32)regs->dx;
+        record->args[3] = (__u32)regs->si;
+        record->args[4] = (__u32)regs->di;
+        record->args[5] = (__u32)regs->bp;
+    } else {
+        record->args[0] = regs->di;
+        record->args[1] = regs->si;
+        record->args[2] = regs->dx;
+        record->args[3] = regs->r10;
+        record->args[4] = regs->r8;
+        record->args[5] = regs->r9;
+    }
+}
+
 /* uretprobe (335, since 6.11) and uprobe (336, since 6.18) are calls that the kernel's own
  * trampolines make: the program has not made them. */
 static __always_inline int is_of_probe(struct task_struct *task, long nr)
 {
-    return (unsigned long)nr - 335 < 2 && !(task->thread_info.status & TS_COMPAT_FLAG);
+    return (unsigned long)nr - 335 < 2 && !is_compat(task);
 }
 
 SEC("tp_btf/sys_enter")
@@ -176,35 +250,75 @@ int BPF_PROG(record_enter, struct pt_regs *regs, long nr)
     struct syscall_record *record = bpf_map_lookup_elem(&records, &key);
     if (!record)
         return 0;
-    __u32 compat = (task->thread_info.status & TS_COMPAT_FLAG) ? 1 : 0;
+    __u32 compat = is_compat(task);
     record->start_ns = bpf_ktime_get_ns();
     record->duration_ns = IN_FLIGHT;
     record->nr = nr;
     record->flags = compat;
-    if (compat) { /* ia32: ebx ecx edx esi edi ebp */
-        record->args[0] = (__u32)regs->bx;
-        record->args[1] = (__u32)regs->cx;
-        record->args[2] = (__u32)regs->dx;
-        record->args[3] = (__u32)regs->si;
-        record->args[4] = (__u32)regs->di;
-        record->args[5] = (__u32)regs->bp;
-    } else {
-        record->args[0] = regs->di;
-        record->args[1] = regs->si;
-        record->args[2] = regs->dx;
-        record->args[3] = regs->r10;
-        record->args[4] = regs->r8;
-        record->args[5] = regs->r9;
-    }
+    keep_arguments(record, regs, compat);
     thread->syscalls = index + 1;
     thread->in_call = 1;
-    __u32 class = syscall_class[compat][nr & (SYSCALL_CLASSES - 1)] & ~CLASS_IDLE;
+    __u32 class = syscall_class[compat][nr & (SYSCALL_CLASSES - 1)] & CLASS_KEEPS;
     thread->after = class;
     if (class) {
         if (class & CLASS_PATH_MASK)
             begin_path(thread, slot, record, class);
-        else if ((class >> CLASS_MEMORY_SHIFT) == MEMORY_BRK)
+        else if (class_memory(class) == MEMORY_BRK)
             thread->break_before = BPF_CORE_READ(task, mm, brk);
+    }
+    return 0;
+}
+
+/* What the return of a call adds besides its record. */
+static __always_inline void end_call(struct task_struct *task, struct thread_slot *thread, __u32 slot,
+                                     struct syscall_record *record, __u32 class)
+{
+    if (class & CLASS_SIGRETURN) {
+        if (thread->signal_frames)
+            thread->signal_frames -= 1;
+    } else if (class & CLASS_PATH_MASK)
+        end_path(thread, slot, record);
+    else
+        end_memory(task, thread, slot, record, class_memory(class));
+}
+
+/* The call returns in the thread slot of which nobody has seen its entry. */
+static __always_inline int record_whole(struct task_struct *task, struct thread_slot *thread, __u32 slot,
+                                        struct pt_regs *regs, long ret)
+{
+    __u64 index = thread->syscalls;
+    __u32 key = slot * ring_length + (index & (ring_length - 1));
+    struct syscall_record *record = bpf_map_lookup_elem(&records, &key);
+    if (!record)
+        return 0;
+    __u32 compat = is_compat(task), flags = compat;
+    long nr = (long)regs->orig_ax;
+    if (nr < 0) { /* left by sigreturn, and by the calls of the kernel's own trampolines (is_of_probe) */
+        if (!thread->signal_frames)
+            return 0;
+        nr = compat ? NR_RT_SIGRETURN_IA32 : NR_RT_SIGRETURN;
+        flags |= SYSCALL_ARGS_GONE;
+    }
+    __u32 class = syscall_class[compat][nr & (SYSCALL_CLASSES - 1)];
+    if ((class & (CLASS_FORK | CLASS_EXEC)) && ret == 0) {
+        if (class & CLASS_FORK) /* the child, which has made no call yet */
+            return 0;
+        flags |= SYSCALL_ARGS_GONE;
+        class = 0;
+    }
+    record->start_ns = bpf_ktime_get_ns();
+    record->duration_ns = NO_DURATION;
+    record->ret = ret;
+    record->nr = nr;
+    record->flags = flags;
+    keep_arguments(record, regs, compat);
+    thread->syscalls = index + 1;
+    class &= CLASS_KEEPS;
+    if (class) {
+        if (class & CLASS_PATH_MASK)
+            whole_path(thread, slot, record, class);
+        else
+            end_call(task, thread, slot, record, class);
     }
     return 0;
 }
@@ -215,27 +329,39 @@ int BPF_PROG(record_exit, struct pt_regs *regs, long ret)
     struct task_struct *task = bpf_get_current_task_btf();
     __u32 tid = task->pid;
     __u32 *entry = bpf_map_lookup_elem(&slot_of, &tid);
-    if (!entry)
+    if (!entry) {
+        if (!entries_recorded)
+            count_loss(LOSS_TID_RANGE);
         return 0;
-    __u32 slot = *entry - 1;
-    if (slot >= slots)
-        return 0;
-    struct thread_slot *thread = bpf_map_lookup_elem(&threads, &slot);
-    if (!thread || !thread->in_call) /* entered before it was recorded, or a child returning from fork */
-        return 0;
-    __u32 key = slot * ring_length + ((thread->syscalls - 1) & (ring_length - 1));
-    struct syscall_record *record = bpf_map_lookup_elem(&records, &key);
-    if (!record)
-        return 0;
-    record->ret = ret;
-    record->duration_ns = bpf_ktime_get_ns() - record->start_ns;
-    thread->in_call = 0;
-    __u32 class = thread->after;
-    if (class) {
-        if (class & CLASS_PATH_MASK)
-            end_path(thread, slot, record);
-        else
-            end_memory(task, thread, slot, record, class >> CLASS_MEMORY_SHIFT);
     }
-    return 0;
+    __u32 value = *entry, epoch = watch_epoch & SLOT_EPOCH;
+    if (value == (SLOT_IGNORED | epoch))
+        return 0;
+    __u32 slot = value - 1;
+    struct thread_slot *thread = 0;
+    if (slot < slots)
+        thread = bpf_map_lookup_elem(&threads, &slot);
+    if (thread && thread->in_call) {
+        __u32 key = slot * ring_length + ((thread->syscalls - 1) & (ring_length - 1));
+        struct syscall_record *record = bpf_map_lookup_elem(&records, &key);
+        if (!record)
+            return 0;
+        record->ret = ret;
+        record->duration_ns = bpf_ktime_get_ns() - record->start_ns;
+        thread->in_call = 0;
+        __u32 class = thread->after;
+        if (class)
+            end_call(task, thread, slot, record, class);
+        return 0;
+    }
+    if (!thread || thread->epoch != epoch) {
+        /* of a thread that has no slot the entry has been counted */
+        if (entries_recorded && value == (SLOT_REFUSED | epoch))
+            return 0;
+        thread = settle(task, entry);
+        if (!thread)
+            return 0;
+        slot = *entry - 1;
+    }
+    return record_whole(task, thread, slot, regs, ret);
 }

@@ -185,6 +185,8 @@ static __always_inline struct thread_slot *take_slot(struct task_struct *task, _
     thread->captured = 0;
     thread->off_ns = 0;
     thread->blocked_ns = 0;
+    thread->judged = 0;
+    thread->signal_frames = 0;
     thread->since_birth = recording_since_boot_ns && thread->thread_start_boot_ns >= recording_since_boot_ns;
     copy_comm(thread->comm, task);
     thread->state = SLOT_LIVE;

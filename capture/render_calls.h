@@ -33,13 +33,14 @@ struct Call {
     std::uint64_t duration() const {
         if (record || open)
             return record ? record->duration_ns : open->record.duration_ns;
-        return memory->start_ns && memory->t_ns > memory->start_ns ? memory->t_ns - memory->start_ns : 0;
+        return memory->start_ns && memory->t_ns > memory->start_ns ? memory->t_ns - memory->start_ns : NO_DURATION;
     }
     bool in_flight() const { return duration() == IN_FLIGHT; }
+    bool timed() const { return duration() < NO_DURATION; } // it has returned, and its entry was recorded
     std::int64_t ret() const {
         return record ? record->ret : open ? open->record.ret : static_cast<std::int64_t>(memory->address);
     }
-    std::uint64_t end() const { return start() + duration(); } // of one that has returned
+    std::uint64_t end() const { return timed() ? start() + duration() : start(); } // of one that has returned
 };
 
 // What a call does to the table of descriptors, at the moment it does.

@@ -77,9 +77,12 @@ private:
 
     // The call it is in, else the last one; by its record, else by its registers.
     Json last_call(const ThreadSnapshot &thread) {
-        if (thread.rings && !thread.rings->syscalls.empty()) {
+        const bool recorded = thread.rings && !thread.rings->syscalls.empty();
+        const bool entered_unseen =
+            recorded && thread.rings->syscalls.back().duration_ns == NO_DURATION && sleeps_in_call(thread);
+        if (recorded && !entered_unseen) {
             const bpf::syscall_record &record = thread.rings->syscalls.back();
-            const bool in_flight = record.duration_ns == IN_FLIGHT;
+            const bool in_flight = record.duration_ns == IN_FLIGHT, timed = record.duration_ns < NO_DURATION;
             std::array<std::uint64_t, SYSCALL_ARGS> args;
             std::ranges::copy(record.args, args.begin());
             Json json = call_json(record.nr, record.flags & bpf::SYSCALL_COMPAT, args, path_of(*thread.rings, record));
@@ -88,7 +91,9 @@ private:
                                 ? Json(errno_name(static_cast<int>(-record.ret)))
                                 : Json();
             const std::uint64_t now = context_.input.process.event.h.t_ns;
-            json["duration_ns"] = in_flight ? Json() : Json(record.duration_ns);
+            if (record.flags & bpf::SYSCALL_ARGS_GONE)
+                json["args"] = Json::array();
+            json["duration_ns"] = timed ? Json(record.duration_ns) : Json();
             json["start_ns"] = record.start_ns;
             if (in_flight && now > record.start_ns)
                 json["elapsed_ns"] = now - record.start_ns;
@@ -112,6 +117,12 @@ private:
         json["interrupted"] = interrupted(static_cast<std::int64_t>(r.ax));
         json["from"] = "registers";
         return json;
+    }
+
+    // The kernel puts -ENOSYS into ax as a call begins, and what it returns as it ends (arch/x86/entry/entry_64.S).
+    static bool sleeps_in_call(const ThreadSnapshot &thread) {
+        return thread.event && thread.event->state != 0 && static_cast<std::int64_t>(thread.event->regs.orig_ax) >= 0 &&
+               static_cast<std::int64_t>(thread.event->regs.ax) == -ENOSYS;
     }
 
     static const std::string *path_of(const ThreadRings &rings, const bpf::syscall_record &record) {

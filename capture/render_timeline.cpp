@@ -143,7 +143,7 @@ private:
         line.texts("args", decoded.args);
         in_flight ? line.null("ret") : line.number("ret", ret);
         failed ? line.text("error", errno_name(static_cast<int>(-ret))) : line.null("error");
-        in_flight ? line.null("duration_ns") : line.number("duration_ns", call.duration());
+        call.timed() ? line.number("duration_ns", call.duration()) : line.null("duration_ns");
         path ? line.text("path", *path) : line.null("path");
         const bool made_fd = decoded.returns_fd && !in_flight && ret >= 0 && decoded.fd < 0;
         const int fd = made_fd ? static_cast<int>(ret) : decoded.fd;
@@ -168,6 +168,8 @@ private:
             std::array<std::uint64_t, SYSCALL_ARGS> args;
             std::ranges::copy(call.record->args, args.begin());
             DecodedCall decoded = decode_syscall(call.nr(), call.compat(), args.data(), path);
+            if (call.record->flags & bpf::SYSCALL_ARGS_GONE)
+                decoded.args.clear();
             // what openat2's structure said, when the programs have read it
             if (decoded.name == "openat2" && call.open && call.open->record.open_flags && decoded.args.size() > 2)
                 decoded.args[2] = "{flags=" + open_flags_text(call.open->record.open_flags) + "}";

@@ -71,14 +71,16 @@ private:
         };
         std::map<std::string, Sum> by_name;
         Json in_call;
-        std::uint64_t count = 0, total = 0;
+        std::uint64_t count = 0, total = 0, untimed = 0;
         const auto &records = thread->rings->syscalls;
         for (const bpf::syscall_record &record : records) {
             if (record.start_ns < from_ns || record.start_ns > to_ns)
                 continue;
             const std::string name = syscall_name(record.nr, record.flags & bpf::SYSCALL_COMPAT);
             const bool in_flight = record.duration_ns == IN_FLIGHT;
-            const std::uint64_t ns = in_flight ? to_ns - record.start_ns : record.duration_ns;
+            const bool timed = in_flight || record.duration_ns < NO_DURATION;
+            const std::uint64_t ns = in_flight ? to_ns - record.start_ns : timed ? record.duration_ns : 0;
+            untimed += !timed;
             if (in_flight)
                 in_call = {{"name", name}, {"elapsed_ns", ns}};
             Sum &sum = by_name[name];
@@ -93,6 +95,7 @@ private:
             top.push_back({{"name", sorted[i].first}, {"count", sorted[i].second.count}, {"ns", sorted[i].second.ns}});
         return {{"count", count},
                 {"ns", total},
+                {"untimed", untimed},
                 {"in_flight", in_call},
                 {"by_name", top},
                 {"since_entry", records.empty() || records.front().start_ns <= from_ns ||
@@ -271,11 +274,14 @@ private:
         const std::string shown = path ? redactor_.text(*path) : std::string();
         std::uint64_t args[SYSCALL_ARGS];
         std::ranges::copy(event.args, args);
-        const DecodedCall call = decode_syscall(event.nr, compat, args, path ? &shown : nullptr);
+        DecodedCall call = decode_syscall(event.nr, compat, args, path ? &shown : nullptr);
+        if (event.flags & bpf::SYSCALL_ARGS_GONE)
+            call.args.clear();
+        const bool timed = event.duration_ns < NO_DURATION;
         return {{"name", call.name},          {"nr", event.nr},
                 {"args", call.args},          {"path", path ? Json(valid_utf8(shown)) : Json()},
                 {"ret", event.ret},           {"error", text_or_null(error_name(event.ret))},
-                {"start_ns", event.start_ns}, {"duration_ns", event.duration_ns}};
+                {"start_ns", event.start_ns}, {"duration_ns", timed ? Json(event.duration_ns) : Json()}};
     }
 
     Json json(const BlockedTrigger &blocked) const {

@@ -78,8 +78,12 @@ struct Sentence {
         const auto &event = syscall.event;
         const std::string name = syscall_name(event.nr, event.flags & bpf::SYSCALL_COMPAT),
                           error = error_name(event.ret);
-        return error.empty() ? fmt::format("took {} in {}", took(event.duration_ns), name)
-                             : fmt::format("got {} from {} after {}", error, name, took(event.duration_ns));
+        const bool timed = event.duration_ns < NO_DURATION;
+        if (error.empty())
+            return timed ? fmt::format("took {} in {}", took(event.duration_ns), name)
+                         : fmt::format("returned from {}", name);
+        return fmt::format("got {} from {}", error, name) +
+               (timed ? fmt::format(" after {}", took(event.duration_ns)) : std::string());
     }
     std::string operator()(const BlockedTrigger &blocked) const {
         const auto &event = blocked.event;
@@ -164,7 +168,7 @@ TriggerLine trigger_line(const RenderContext &context) {
     if (const auto *latency = std::get_if<LatencyTrigger>(&context.input.trigger))
         line.duration_ns = latency->elapsed_ns;
     if (const auto *syscall = std::get_if<SyscallTrigger>(&context.input.trigger))
-        line.duration_ns = syscall->event.duration_ns;
+        line.duration_ns = syscall->event.duration_ns < NO_DURATION ? syscall->event.duration_ns : 0;
     return line;
 }
 

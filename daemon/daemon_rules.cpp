@@ -18,6 +18,8 @@ namespace incident::daemon {
 void Daemon::apply_rules() {
     plan_ = plan_triggers(engine_->rules(), config_.safety.allow_dump);
     recorder_->apply(*engine_, plan_);
+    if (const auto set = recorder_->record_entries(config_.record.durations || plan_.durations); !set)
+        spdlog::error("calls have no durations: {}", set.error().what);
     recorder_->allow_captures(captures_per_second);
     allow_dumps();
     memory_.set_rules(engine_->rules());

@@ -68,6 +68,10 @@ public:
     // What the rules want: takes effect for each thread at its next syscall.  Attaches the
     // programs of the kinds that are there now, detaches those of kinds that are not.
     void apply(const rules::Engine &engine, const TriggerPlan &plan = {});
+    // Whether the entries of calls are recorded too: else a call is recorded when it returns, without a
+    // duration, and one in flight is known by its thread's registers alone.
+    Status record_entries(bool wanted);
+    bool entries_recorded() const;
     void give_verdict(const bpf::watch_key &key, bool watch, const ProcessRules &rules);
     // By kind, and by "tracepoint:RULE:CONDITION" for each tracepoint condition.
     const std::map<std::string, FamilyState> &families() const;

@@ -15,9 +15,10 @@ namespace incident::daemon {
 namespace {
 
 // The programs that are always attached; all others only while a rule wants them.
-constexpr std::string_view core_programs[] = {"record_enter",  "record_exit",  "process_fork",
-                                              "process_exec",  "process_exit", "process_rename",
-                                              "process_moved", "signal_sent",  "signal_taken"};
+constexpr std::string_view core_programs[] = {"record_exit",    "process_fork",  "process_exec", "process_exit",
+                                              "process_rename", "process_moved", "signal_sent",  "signal_taken"};
+// Attached while calls are to have durations.
+constexpr const char *entries_program = "record_enter";
 
 const Family families_of_programs[] = {
     {"syscall", {"call_over"}},
@@ -138,6 +139,20 @@ void Recorder::Impl::apply_tracepoints(const TriggerPlan &plan) {
         }
         state.attached = true;
     }
+}
+
+Status Recorder::record_entries(bool wanted) {
+    if (!wanted)
+        impl_->links.erase(entries_program);
+    else if (const std::string why = impl_->attach(entries_program); !why.empty())
+        return fail(why);
+    // A call that was entered before or after this moment is recorded either way: record_exit sees which.
+    impl_->skeleton->bss->entries_recorded = wanted;
+    return {};
+}
+
+bool Recorder::entries_recorded() const {
+    return impl_->skeleton->bss->entries_recorded;
 }
 
 void Recorder::apply(const rules::Engine &engine, const TriggerPlan &plan) {

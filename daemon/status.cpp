@@ -148,6 +148,7 @@ std::string status_json(const StatusInput &input) {
           {"processes_max", use.processes_max},
           {"syscalls_per_thread", use.syscalls_per_thread},
           {"memory_bytes", use.memory_bytes},
+          {"durations", input.recorder.entries_recorded()},
           {"watching", watching(input.engine)}}},
         {"probes", nlohmann::ordered_json::array()},
         {"losses", nlohmann::ordered_json::array()},
@@ -184,10 +185,11 @@ std::string status_json(const StatusInput &input) {
                                     {"missed", probe.missed},
                                     {"runs", probe.runs},
                                     {"run_ns", probe.run_ns}});
-    if (const auto recording = input.costs.of({"record_enter", "record_exit"}))
+    const auto recording = input.costs.of({"record_enter", "record_exit"}), returns = input.costs.of({"record_exit"});
+    if (recording && returns && returns->runs_per_second > 0)
         status["recorder"]["cost"] = {
-            {"ns_per_syscall", static_cast<std::uint64_t>(recording->ns_per_run * 2)},
-            {"syscalls_per_second", static_cast<std::uint64_t>(recording->runs_per_second / 2)},
+            {"ns_per_syscall", static_cast<std::uint64_t>(recording->cpu_share * 1e9 / returns->runs_per_second)},
+            {"syscalls_per_second", static_cast<std::uint64_t>(returns->runs_per_second)},
             {"cpu_share", recording->cpu_share}};
     for (const auto &loss : describe_losses(input.recorder.loss_counts(), {}, false))
         status["losses"].push_back({{"where", loss.where}, {"reason", loss.reason}, {"count", loss.count}});

@@ -81,6 +81,13 @@ __u16 class_of(int nr, bool compat, bool all_paths) {
     }
     if (waits_for_work(name))
         result |= CLASS_IDLE;
+    static const std::set<std::string_view> forks = {"fork", "vfork", "clone", "clone3"};
+    if (forks.contains(name))
+        result |= CLASS_FORK;
+    if (name == "execve" || name == "execveat")
+        result |= CLASS_EXEC;
+    if (name == "rt_sigreturn" || name == "sigreturn")
+        result |= CLASS_SIGRETURN;
     return static_cast<__u16>(result);
 }
 

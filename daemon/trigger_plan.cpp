@@ -92,6 +92,7 @@ private:
     void add(const rules::Rule &rule, std::size_t i, const rules::SyscallCondition &what) {
         const Place place = assign(rule, i);
         plan_.syscall |= 1ull << place.bit;
+        plan_.durations |= what.slower_than.has_value();
         auto &settings = place.settings;
         settings.slower_than_ns =
             looser(place.first, settings.slower_than_ns, what.slower_than ? ns_of(*what.slower_than) : 0);
@@ -115,6 +116,7 @@ private:
         const std::uint64_t threshold = ns_of(what.threshold);
         const bool first = plan_.blocked == 0;
         plan_.blocked |= 1ull << assign(rule, i).bit;
+        plan_.durations = true; // a wait is reported by the call it was in
         plan_.blocked_min_ns = looser(first, plan_.blocked_min_ns, threshold);
         plan_.blocked_idle |= what.idle;
         if (what.when == rules::When::Deadline)

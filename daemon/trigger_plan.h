@@ -27,6 +27,7 @@ struct TriggerPlan {
     std::uint64_t syscalls_of[2][SYSCALL_CLASSES] = {}; // [compat][nr]: conditions about this call
     std::uint64_t blocked_min_ns = 0;
     bool blocked_idle = false;
+    bool durations = false; // some condition is about how long calls or waits last
     bool oom = false, memory = false, txg = false;
     std::vector<std::uint64_t> blocked_deadlines; // thresholds of when = "deadline", ascending, each once
     // Some condition tested in the kernel has a `match`: the verdicts must say which.

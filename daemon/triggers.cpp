@@ -45,7 +45,7 @@ int error_of(std::uint32_t status) {
 std::optional<Occurrence> of_syscall(const bpf::syscall_trigger &event) {
     Occurrence made;
     made.event.what = rules::SyscallEvent{capture::syscall_name(event.nr, event.flags & bpf::SYSCALL_COMPAT), event.ret,
-                                          event.duration_ns};
+                                          event.duration_ns < NO_DURATION ? event.duration_ns : 0};
     made.trigger = capture::SyscallTrigger{event};
     return made;
 }

@@ -14,6 +14,7 @@ struct Config {
         std::uint64_t ring_buffer = 4u << 20; // bytes; a power of two, 64 KiB..256 MiB
         std::uint64_t memory_limit = 256u << 20; // refuse to start above this
         bool all_paths = false;                  // paths = "opens" | "all": which calls' paths are kept
+        bool durations = true;                   // how long calls took; without, they cost half
     } record;
     // [heap]: processes whose rules ask for allocations = "sizes" or "history".
     struct Heap {

@@ -94,6 +94,7 @@ private:
         std::string paths = record.all_paths ? "all" : "opens";
         table.one_of("paths", {"opens", "all"}, paths);
         record.all_paths = paths == "all";
+        table.boolean("durations", record.durations);
         if (record.ring_buffer > record.memory_limit) {
             const Node *limit = table.find("memory_limit");
             table.error(limit != nullptr ? *limit : *table.find("ring_buffer"),
@@ -198,19 +199,33 @@ private:
         const char *owner; // "[record]"
     };
     inline static const std::vector<Owned> keys = {
-        {"threads", "[record]"},      {"syscalls", "[record]"},
-        {"processes", "[record]"},    {"ring_buffer", "[record]"},
-        {"memory_limit", "[record]"}, {"paths", "[record]"},
-        {"deadline", "[capture]"},    {"core_wait", "[capture]"},
-        {"analyse", "[capture]"},     {"bundles", "[budget]"},
-        {"bytes", "[budget]"},        {"keep_free", "[budget]"},
-        {"redact", "[privacy]"},      {"allow_dump", "[safety]"},
-        {"never", "[safety]"},        {"dumps_per_hour", "[safety]"},
-        {"group", "[access]"},        {"unit", "[hook]"},
-        {"per_hour", "[hook]"},       {"full", "[storm]"},
-        {"light", "[storm]"},         {"window", "[heap] or [storm]"},
-        {"level", "[log]"},           {"memory", "[heap]"},
-        {"live", "[heap]"},           {"stacks", "[heap]"},
+        {"threads", "[record]"},
+        {"syscalls", "[record]"},
+        {"processes", "[record]"},
+        {"ring_buffer", "[record]"},
+        {"memory_limit", "[record]"},
+        {"paths", "[record]"},
+        {"durations", "[record]"},
+        {"deadline", "[capture]"},
+        {"core_wait", "[capture]"},
+        {"analyse", "[capture]"},
+        {"bundles", "[budget]"},
+        {"bytes", "[budget]"},
+        {"keep_free", "[budget]"},
+        {"redact", "[privacy]"},
+        {"allow_dump", "[safety]"},
+        {"never", "[safety]"},
+        {"dumps_per_hour", "[safety]"},
+        {"group", "[access]"},
+        {"unit", "[hook]"},
+        {"per_hour", "[hook]"},
+        {"full", "[storm]"},
+        {"light", "[storm]"},
+        {"window", "[heap] or [storm]"},
+        {"level", "[log]"},
+        {"memory", "[heap]"},
+        {"live", "[heap]"},
+        {"stacks", "[heap]"},
         {"history", "[heap]"},
     };
 

@@ -102,6 +102,25 @@ TEST(RenderThreads, TheCallItIsIn) {
     EXPECT_EQ(threads[1]["syscall"]["duration_ns"], second);
 }
 
+TEST(RenderThreads, ACallWhoseEntryWasNotRecordedIsToldByTheRegisters) {
+    Made made;
+    made.add_call(call(SYS_getpid, 9 * second, 7, {}, NO_DURATION), 0);
+    ThreadSnapshot &thread = made.thread(0);
+    thread.event->regs.orig_ax = SYS_read;
+    thread.event->regs.cs = 0x33;
+    thread.event->regs.ax = static_cast<std::uint64_t>(-ENOSYS); // not returned yet
+    EXPECT_EQ(made.threads()[0]["syscall"]["name"], "getpid");    // it runs: these are of its last call
+    thread.event->state = 1;
+    const auto waiting = made.threads()[0]["syscall"];
+    EXPECT_EQ(waiting["name"], "read");
+    EXPECT_EQ(waiting["in_flight"], true);
+    thread.event->regs.ax = 7; // stopped on its way back
+    const auto stopped = made.threads()[0]["syscall"];
+    EXPECT_EQ(stopped["name"], "getpid");
+    EXPECT_EQ(stopped["in_flight"], false);
+    EXPECT_TRUE(stopped["duration_ns"].is_null());
+}
+
 TEST(RenderThreads, WithoutARingTheRegistersTellTheCall) {
     Made made;
     ThreadSnapshot &thread = made.thread(0);

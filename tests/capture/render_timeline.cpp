@@ -58,6 +58,21 @@ TEST(RenderTimeline, InFlightHasNoResult) {
     EXPECT_EQ(line["fd"], 3);
 }
 
+TEST(RenderTimeline, WithoutItsEntryACallHasAResultAndNoDuration) {
+    Made made;
+    made.add_call(call(SYS_read, 9 * second, 12, {3, 0x10, 99}, NO_DURATION));
+    auto gone = call(SYS_execve, 10 * second, 0, {1, 2, 3}, NO_DURATION);
+    gone.flags = bpf::SYSCALL_ARGS_GONE;
+    made.add_call(gone);
+    const auto lines = made.timeline();
+    EXPECT_FALSE(lines[0]["in_flight"].get<bool>());
+    EXPECT_EQ(lines[0]["ret"], 12);
+    EXPECT_EQ(lines[0]["args"].size(), 3u);
+    EXPECT_TRUE(lines[0]["duration_ns"].is_null());
+    EXPECT_EQ(lines[1]["name"], "execve");
+    EXPECT_TRUE(lines[1]["args"].empty());
+}
+
 TEST(RenderTimeline, RestartsHaveTheirNames) {
     Made made;
     made.add_call(call(SYS_futex, 9 * second, -512, {0x10, 128, 0, 0}));

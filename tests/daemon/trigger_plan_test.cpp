@@ -105,6 +105,16 @@ TEST(TriggerPlan, BeyondItsBitsConditionsShareTheLastAndItsLoosestTest) {
     EXPECT_EQ(calls_about(plan, "read"), 1ull << 63);
 }
 
+TEST(TriggerPlan, WhichRulesNeedDurations) {
+    const auto durations = [](const std::string &what) {
+        return plan_triggers(parsed(rule("a", what)), false).durations;
+    };
+    EXPECT_FALSE(durations("on = \"syscall\"\nerrno = \"EIO\""));
+    EXPECT_FALSE(durations("on = \"exit\""));
+    EXPECT_TRUE(durations("on = \"syscall\"\nslower_than = \"1s\""));
+    EXPECT_TRUE(durations("on = \"blocked\"\nthreshold = \"5s\""));
+}
+
 TEST(TriggerPlan, DeadlinesOfWaits) {
     const auto plan =
         plan_triggers(parsed(rule("a", "on = \"blocked\"\nthreshold = \"5s\"\nwhen = \"deadline\"") +

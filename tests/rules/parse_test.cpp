@@ -144,6 +144,7 @@ TEST(ParseConfig, EveryKey) {
     EXPECT_EQ(c.record.ring_buffer, 8u << 20);
     EXPECT_EQ(c.record.memory_limit, 1u << 30);
     EXPECT_TRUE(c.record.all_paths);
+    EXPECT_FALSE(c.record.durations);
     EXPECT_EQ(c.heap.memory, 1u << 30);
     EXPECT_EQ(c.heap.live, 200000u);
     EXPECT_EQ(c.heap.stacks, 1000u);
@@ -244,6 +245,7 @@ TEST(Shipped, ConfigurationStatesTheDefaults) {
     EXPECT_EQ(a.record.ring_buffer, defaults.record.ring_buffer);
     EXPECT_EQ(a.record.memory_limit, defaults.record.memory_limit);
     EXPECT_EQ(a.record.all_paths, defaults.record.all_paths);
+    EXPECT_EQ(a.record.durations, defaults.record.durations);
     EXPECT_EQ(a.heap.memory, defaults.heap.memory);
     EXPECT_EQ(a.heap.live, defaults.heap.live);
     EXPECT_EQ(a.heap.stacks, defaults.heap.stacks);

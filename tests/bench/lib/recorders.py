@@ -17,25 +17,28 @@ def rule(exe, signal="SIGSEGV"):
     return f'[[rule]]\nname = "watched"\non = "signal"\nsignals = ["{signal}"]\nmatch = {{ exe = ["{exe}"] }}\n'
 
 
+WITHOUT_DURATIONS = "[record]\ndurations = false\n"
+
+
 @contextmanager
-def watching(bench, exe):
+def watching(bench, exe, config=""):
     """An incidentd that records that program and no other."""
-    with bench.daemon(rules=rule(exe)) as watcher:
+    with bench.daemon(rules=rule(exe), config=config) as watcher:
         # It has its programs timed from 1 s after its start for 0.25 s, then each minute: that is dearer, and not here.
         until(lambda: recorder(watcher).get("cost"), "the daemon to have measured its cost", watcher.tail)
         yield watcher
 
 
 @contextmanager
-def recording(bench, exe):
+def recording(bench, exe, config=""):
     """The same, of a program that still runs in the end: a figure of one that was not recorded would be none."""
-    with watching(bench, exe) as watcher:
+    with watching(bench, exe, config) as watcher:
         yield
         assert recorder(watcher)["threads_used"], f"{exe} was not recorded"
 
 
-def watching_another(bench):
-    return watching(bench, "/no/such/program")
+def watching_another(bench, config=""):
+    return watching(bench, "/no/such/program", config)
 
 
 def recorder(watcher):
@@ -68,7 +71,11 @@ def getppid(program, calls, threads, attached):
 
 
 def getppid_variants(bench, program, calls, threads):
-    attached = attachments(bench, program) | {"incidentd, unwatched": partial(watching_another, bench)}
+    attached = attachments(bench, program) | {
+        "incidentd, unwatched": partial(watching_another, bench),
+        "recorded, no durations": partial(recording, bench, program, WITHOUT_DURATIONS),
+        "unwatched, no durations": partial(watching_another, bench, WITHOUT_DURATIONS),
+    }
     return {name: partial(getppid, program, calls, threads, one) for name, one in attached.items()}
 
 
