@@ -252,6 +252,21 @@ static __always_inline void copy_usage(struct thread_event *event, struct task_s
     event->nivcsw = BPF_CORE_READ(task, nivcsw);
 }
 
+/* Where much dies at once the ring buffer fills before the daemon comes to read it.  What an
+ * incident can do without leaves its second half to others' deaths, and siblings its last
+ * quarter: so the first to die do not keep those behind them from having registers. */
+#define STACK_PAGES_FILLING 2
+
+static __always_inline int ring_is_filling(void)
+{
+    return bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) > bpf_ringbuf_query(&events, BPF_RB_RING_SIZE) / 2;
+}
+
+static __always_inline int ring_is_nearly_full(void)
+{
+    return bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) > bpf_ringbuf_query(&events, BPF_RB_RING_SIZE) / 4 * 3;
+}
+
 /* Sends the thread_event with as much of the stack as is resident and wanted; where the
  * ring buffer has no room for the stack, without it. */
 static __noinline int capture_thread(struct task_struct *task, struct capture *capture, struct thread_slot *thread)
@@ -270,15 +285,22 @@ static __noinline int capture_thread(struct task_struct *task, struct capture *c
             break;
         stack += STACK_PAGE;
     }
+    __u32 unsent = 0, most = stack_pages_max;
+    if (most > STACK_PAGES_FILLING && ring_is_filling())
+        most = STACK_PAGES_FILLING;
     for (int i = 0; i < STACK_PAGES_MAX; i++) {
         char probe;
         if (i >= stack_pages_max || bpf_probe_read_user(&probe, 1, (void *)(stack + i * STACK_PAGE)))
             break;
+        if (i >= most) {
+            unsent = 1;
+            count_loss(LOSS_THREAD_STACK);
+            break;
+        }
         pages = i + 1;
     }
 
     struct bpf_dynptr dynptr;
-    __u32 unsent = 0;
     long error = bpf_ringbuf_reserve_dynptr(&events, sizeof(struct thread_event) + pages * STACK_PAGE, 0, &dynptr);
     if (error && pages) {
         bpf_ringbuf_discard_dynptr(&dynptr, 0);

@@ -179,6 +179,7 @@ int BPF_PROG(signal_taken, int delivered, struct kernel_siginfo *info, struct k_
     capture.role = ROLE_SIBLING;
     capture.event = EVENT_DEATH;
     __u64 now = bpf_ktime_get_ns();
+    int without = 0; /* mappings, and what is found by them */
     if (__sync_val_compare_and_swap(&process->death_ns, 0, now) == 0) {
         capture.role = ROLE_CRASHED;
         process->death_signal = number;
@@ -190,13 +191,23 @@ int BPF_PROG(signal_taken, int delivered, struct kernel_siginfo *info, struct k_
             process->death_address = (__u64)BPF_CORE_READ(info, _sifields._sigfault._addr);
         }
         process->death_event = capture_process(task, &capture) ? 1 : 2;
-        capture_maps(task);
+        if (ring_is_filling())
+            without = 1;
+        else
+            capture_maps(task);
     }
     if (thread)
         thread->state = SLOT_PINNED;
-    if (capture.role == ROLE_CRASHED)
+    if (without) {
+        count_loss(LOSS_MAPS);
+        count_loss(LOSS_POINTERS);
+    } else if (capture.role == ROLE_CRASHED) {
         capture_pointers(task, &capture);
-    if (capture_thread(task, &capture, thread)) {
+    }
+    int unsent = capture.role == ROLE_SIBLING && ring_is_nearly_full();
+    if (unsent)
+        count_loss(LOSS_THREAD_EVENT);
+    if (!unsent && capture_thread(task, &capture, thread)) {
         if (thread)
             thread->captured = 1;
         __sync_fetch_and_add(&process->threads_sent, 1);

@@ -36,6 +36,8 @@ nlohmann::ordered_json render_incident(const RenderContext &context);
 // kinds "syscall openat EACCES:<build-id>+0x…", or with the comm where no registers were at hand.
 // From the death_event, the trigger and its thread alone, so that it can be asked for before collecting.
 std::string incident_signature(const IncidentInput &input);
+// The signature it would have if nothing said where it struck.
+std::string incident_kind(const IncidentInput &input);
 // From the rendered incident and threads plus the last lines of the timeline: one screen.
 std::string render_summary(const nlohmann::ordered_json &incident, const nlohmann::ordered_json &threads,
                            std::string_view timeline);

@@ -75,20 +75,28 @@ std::string caller(const ThreadSnapshot &thread, const bpf::death_event &event) 
     return "";
 }
 
+std::string what_it_was(const IncidentInput &input) {
+    const bool of_signal = std::holds_alternative<SignalTrigger>(input.trigger);
+    return (of_signal ? signal_name(input.process.event.number) : trigger_label(input.trigger)) + ":";
+}
+
 } // namespace
+
+std::string incident_kind(const IncidentInput &input) {
+    return what_it_was(input) + std::string(fixed_text(input.process.event.leader_comm));
+}
 
 std::string incident_signature(const IncidentInput &input) {
     const ProcessSnapshot &process = input.process;
     const bpf::death_event &event = process.event;
     const bool of_signal = std::holds_alternative<SignalTrigger>(input.trigger);
-    std::string signature = (of_signal ? signal_name(event.number) : trigger_label(input.trigger)) + ":";
     const ThreadSnapshot *thread = crashed_thread(process);
     // Where a process stands when it is looked at from outside says nothing about why.
     const bool by_place = thread && thread->event && (of_signal || thread->event->role == bpf::ROLE_TRIGGERED);
     if (!by_place)
-        return signature + std::string(fixed_text(event.leader_comm));
+        return incident_kind(input);
     const std::uint64_t ip = thread->event->regs.ip;
-    signature += place(event, ip);
+    std::string signature = what_it_was(input) + place(event, ip);
     if (!in_executable(event, ip))
         if (const std::string from = caller(*thread, event); !from.empty())
             signature += "<" + from;

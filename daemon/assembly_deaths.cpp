@@ -124,6 +124,8 @@ void Assembler::find_lost(std::uint64_t now_ns) {
         const auto entry = recorder_.process(tgid);
         if (!entry || !entry->death_ns || entry->death_ns + settled_ns > now_ns)
             continue;
+        if (entry->death_event == 1) // it was sent, and may wait to be looked at
+            continue;
         if (assemblies_.contains({tgid, entry->start_boot_ns, 0}))
             continue;
         bpf::death_event event{};

@@ -24,6 +24,8 @@ namespace {
 constexpr std::uint64_t millisecond = 1'000'000;
 // How soon an open assembly is looked at again: thread events come without a wake-up.
 constexpr std::uint64_t first_tend_ns = millisecond / 2, last_tend_ns = 16 * millisecond;
+constexpr std::uint64_t events_slice_ns = 50 * millisecond; // of the loop's time at once
+constexpr std::uint64_t rings_read = 16;                    // so many times the ring buffer may wait to be looked at
 constexpr std::uint64_t core_look_ns = 100 * millisecond;
 constexpr std::uint64_t hook_patience_ns = 5000 * millisecond; // at the end; systemd may be shutting down itself
 constexpr std::uint64_t first_cost_ns = 1000 * millisecond;    // when costs are measured first
@@ -208,6 +210,10 @@ Status Daemon::wire() {
     if (!loop)
         return fail(loop.error());
     loop_.emplace(std::move(*loop));
+    auto reader = EventReader::start(*recorder_, rings_read * config_.record.ring_buffer);
+    if (!reader)
+        return fail(reader.error());
+    reader_ = std::move(*reader);
     auto tend = loop_->timer([this] { on_events(); });
     auto second = loop_->timer([this] { on_second(); });
     auto look = loop_->timer([this] { on_cores(); });
@@ -238,7 +244,7 @@ Status Daemon::wire() {
     on_latency();
     on_txg();
     for (const auto &wired : {
-             loop_->on_readable(recorder_->fd(),
+             loop_->on_readable(reader_->fd(),
                                 [this] {
                                     tend_delay_ns_ = first_tend_ns;
                                     on_events();
@@ -273,9 +279,19 @@ Status Daemon::run() {
     return ran;
 }
 
+// Until there is none, or until then (then the reader's descriptor stays readable); whether there is none.
+bool Daemon::take_events(std::uint64_t until_ns) {
+    while (const auto event = reader_->next()) {
+        assembler_->take(*event);
+        if (clock_ns(CLOCK_MONOTONIC) >= until_ns)
+            return false;
+    }
+    return true;
+}
+
 void Daemon::on_events() {
-    if (auto consumed = recorder_->consume([this](auto bytes) { assembler_->take(bytes); }); !consumed)
-        spdlog::error("{}", consumed.error().what);
+    if (!take_events(clock_ns(CLOCK_MONOTONIC) + events_slice_ns))
+        return; // others have a turn
     if (assembler_->tend(clock_ns(CLOCK_MONOTONIC))) {
         tend_timer_.arm_in(tend_delay_ns_);
         tend_delay_ns_ = std::min(tend_delay_ns_ * 2, last_tend_ns);
@@ -308,7 +324,8 @@ void Daemon::on_ready(Assembly assembly) {
     if (!writer_->submit(std::move(job))) {
         ++counters_.failed;
         core_wanted_.erase(name);
-        spdlog::error("incident {} is lost: {} incidents already wait to be written", name, Writer::queue_limit);
+        spdlog::error("incident {} is lost: {} incidents already wait to be written, with {} MiB", name,
+                      writer_->pending(), Writer::queue_limit >> 20);
     }
 }
 
@@ -475,8 +492,7 @@ void Daemon::drain() {
 void Daemon::finish() {
     spdlog::info("stopping");
     analyst_.reset(); // what is not explained by now incidentctl explains when asked
-    if (auto consumed = recorder_->consume([this](auto bytes) { assembler_->take(bytes); }); !consumed)
-        spdlog::error("{}", consumed.error().what);
+    take_events(~0ull);
     assembler_->close_all();
     drain();
     on_written();

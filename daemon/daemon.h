@@ -12,6 +12,7 @@
 #include "daemon/cost_meter.h"
 #include "daemon/dumper.h"
 #include "daemon/event_loop.h"
+#include "daemon/event_reader.h"
 #include "daemon/heap_watch.h"
 #include "daemon/hook.h"
 #include "daemon/latency_watch.h"
@@ -47,11 +48,13 @@ private:
     Status open_state();
     Status wire();
     void apply_rules();
+    bool take_events(std::uint64_t until_ns);
     void on_events();
     void on_occurrence(Occurrence &occurrence);
     void on_fire(const rules::Decision &decision, Assembly &assembly);
     void on_ready(Assembly assembly);
     bool keep(Assembly &assembly);
+    static void make_light(Assembly &assembly);
     void dump(Assembly &assembly);
     void on_memory();
     void on_deadlines();
@@ -95,6 +98,7 @@ private:
     MemoryWatch memory_{capture::OsRoots{}};
     ReclaimWatch reclaim_{capture::OsRoots{}};
     std::optional<Recorder> recorder_;
+    std::unique_ptr<EventReader> reader_;
     std::optional<LatencyWatch> latency_; // its probes are the recorder's
     std::optional<HeapWatch> heaps_;
     std::optional<TxgWatch> txg_;

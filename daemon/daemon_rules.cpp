@@ -192,27 +192,37 @@ void Daemon::on_fire(const rules::Decision &decision, Assembly &assembly) {
 // The storm policy: of many alike some are kept whole, some light, the rest counted.
 bool Daemon::keep(Assembly &assembly) {
     auto &input = assembly.input;
-    const std::string signature = capture::incident_signature(input);
-    const auto answer = storm_->judge(input.rule.name + " " + signature, input.process.event.h.t_ns);
+    const std::string rule = input.rule.name + " ";
+    const auto answer = storm_->judge(rule + capture::incident_signature(input), rule + capture::incident_kind(input),
+                                      input.process.event.h.t_ns);
     input.alike = answer.alike;
     input.alike_counted = answer.counted_before;
     if (answer.keep == rules::Keep::Count) {
         ++counters_.counted;
-        spdlog::info("rule {}: only counted for pid {} ({}): the {}th of {} within {} s", input.rule.name,
-                     input.process.event.h.tgid, assembly.facts.comm, answer.alike, signature,
+        spdlog::info("only counted for pid {} ({}): the {}th of {} within {} s", input.process.event.h.tgid,
+                     assembly.facts.comm, answer.alike, answer.signature,
                      std::chrono::duration_cast<std::chrono::seconds>(config_.storm.window).count());
         return false;
     }
     if (answer.keep == rules::Keep::Light) {
-        input.light = true;
-        std::erase_if(assembly.collected.files, [](const auto &file) {
-            return file.first != "process/maps" && file.first != "process/cmdline" && file.first != "process/cgroup";
-        });
-        for (auto &thread : input.process.threads)
-            if (thread.tid != input.process.event.h.tid)
-                thread.stack.clear();
+        make_light(assembly);
+    } else if (writer_->crowded()) {
+        make_light(assembly);
+        input.losses.push_back({"files and other threads' stacks",
+                                fmt::format("kept light: {} incidents waited to be written", writer_->pending()), 1});
     }
     return true;
+}
+
+void Daemon::make_light(Assembly &assembly) {
+    auto &input = assembly.input;
+    input.light = true;
+    std::erase_if(assembly.collected.files, [](const auto &file) {
+        return file.first != "process/maps" && file.first != "process/cmdline" && file.first != "process/cgroup";
+    });
+    for (auto &thread : input.process.threads)
+        if (thread.tid != input.process.event.h.tid)
+            thread.stack.clear();
 }
 
 void Daemon::dump(Assembly &assembly) {

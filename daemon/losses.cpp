@@ -68,7 +68,7 @@ const char *loss_reason(int place) {
     case bpf::LOSS_MOMENT:
     case bpf::LOSS_MAPS:
     case bpf::LOSS_POINTERS:
-        return "full: [record] ring_buffer is too small for what died at once";
+        return "full, or filling: [record] ring_buffer is too small for what died at once";
     case bpf::LOSS_SLOT:
     case bpf::LOSS_PROCESS_ENTRY:
         return "more live threads or processes than configured";

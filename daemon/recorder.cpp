@@ -203,11 +203,11 @@ int Recorder::fd() const {
     return ring_buffer__epoll_fd(impl_->buffer);
 }
 
-Status Recorder::consume(const std::function<void(std::span<const std::uint8_t>)> &on_event) {
+Status Recorder::consume(const OnEvent &on_event) {
     impl_->on_event = &on_event;
     const int consumed = ring_buffer__consume(impl_->buffer);
     impl_->on_event = nullptr;
-    if (consumed < 0)
+    if (consumed < 0 && consumed != -ECANCELED)
         return fail(Error::system("reading the ring buffer", -consumed));
     return {};
 }

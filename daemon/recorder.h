@@ -85,8 +85,9 @@ public:
     Status snapshot(std::uint32_t tgid);
 
     int fd() const; // readable when events wait
-    // Calls on_event(bytes) for each waiting event, oldest first.
-    Status consume(const std::function<void(std::span<const std::uint8_t>)> &on_event);
+    // Calls on_event(bytes) for each waiting event, oldest first, until it answers false: that one is the last.
+    using OnEvent = std::function<bool(std::span<const std::uint8_t>)>;
+    Status consume(const OnEvent &on_event);
 
     // A slot's rings; nullopt where the slot is not (or no longer) that generation's.
     std::optional<capture::ThreadRings> read(std::uint32_t slot, std::uint64_t generation) const;

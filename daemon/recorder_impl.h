@@ -81,7 +81,7 @@ struct Recorder::Impl {
     rules::Config::Record record;
     MemoryPlan plan;
     std::uint32_t cpus = 1;
-    const std::function<void(std::span<const std::uint8_t>)> *on_event = nullptr;
+    const OnEvent *on_event = nullptr;
     std::map<std::string, Link>
         links; // of optional programs, by name; of tracepoint rules by "tracepoint:RULE:CONDITION"
     std::map<std::string, std::string> lacking; // programs left out at load, and why
@@ -94,10 +94,10 @@ struct Recorder::Impl {
         recorder_bpf__destroy(skeleton);
     }
 
+    // Below 0 ring_buffer__consume() stops behind this one and answers with it.
     static int deliver(void *context, void *data, size_t size) {
         auto *self = static_cast<Impl *>(context);
-        (*self->on_event)({static_cast<const std::uint8_t *>(data), size});
-        return 0;
+        return (*self->on_event)({static_cast<const std::uint8_t *>(data), size}) ? 0 : -ECANCELED;
     }
 
     Status load(std::uint32_t stack_bytes);

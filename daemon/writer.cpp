@@ -22,6 +22,25 @@ const KernelSymbols &kernel_symbols() {
     return table;
 }
 
+// What an incident takes of memory while it waits, near enough.
+std::size_t bytes_of(const WriteJob &job) {
+    std::size_t bytes = sizeof(job);
+    for (const auto &[name, content] : job.incident.collected.files)
+        bytes += name.size() + content.size();
+    const capture::ProcessSnapshot &process = job.incident.input.process;
+    bytes += process.kernel_maps.size() + process.pointers.size() * sizeof(bpf::memory_window);
+    for (const capture::ThreadSnapshot &thread : process.threads) {
+        bytes += sizeof(thread) + thread.stack.size();
+        if (!thread.rings)
+            continue;
+        bytes += thread.rings->syscalls.size() * sizeof(bpf::syscall_record) +
+                 thread.rings->memory.size() * sizeof(bpf::memory_record);
+        for (const capture::OpenEntry &open : thread.rings->opens)
+            bytes += sizeof(open) + open.path.size();
+    }
+    return bytes;
+}
+
 } // namespace
 
 Writer::Writer(capture::IncidentsDir directory, capture::OsRoots os, Budget budget, UniqueFd wake)
@@ -45,9 +64,11 @@ Writer::~Writer() {
 }
 
 bool Writer::submit(WriteJob job) {
+    const std::size_t bytes = bytes_of(job);
     const std::lock_guard lock(mutex_);
-    if (queue_.size() >= queue_limit)
+    if (queued_bytes_ && queued_bytes_ + bytes > queue_limit) // one that is larger by itself is written by itself
         return false;
+    queued_bytes_ += bytes;
     queue_.emplace_back(std::move(job));
     work_.notify_one();
     return true;
@@ -77,6 +98,11 @@ std::size_t Writer::pending() const {
     return queue_.size() + (busy_ ? 1 : 0);
 }
 
+bool Writer::crowded() const {
+    const std::lock_guard lock(mutex_);
+    return queued_bytes_ > queue_limit / 2;
+}
+
 void Writer::run() {
     kernel_symbols();
     std::unique_lock lock(mutex_);
@@ -86,6 +112,8 @@ void Writer::run() {
             return; // stopping, and nothing is left
         auto job = std::move(queue_.front());
         queue_.pop_front();
+        if (const auto *write_job = std::get_if<WriteJob>(&job))
+            queued_bytes_ -= bytes_of(*write_job);
         busy_ = true;
         lock.unlock();
         WriteResult result;

@@ -50,7 +50,8 @@ struct WriteResult {
 
 class Writer {
 public:
-    static constexpr std::size_t queue_limit = 256;
+    // Bytes of incidents waiting.  From half of it on they had better be light.
+    static constexpr std::size_t queue_limit = 96u << 20;
 
     // Results are fetched with take_results() when the descriptor fd() is readable.
     static Result<std::unique_ptr<Writer>> start(capture::IncidentsDir directory, capture::OsRoots os, Budget budget);
@@ -62,6 +63,7 @@ public:
     std::vector<WriteResult> take_results();
     int fd() const { return wake_.get(); }
     std::size_t pending() const;
+    bool crowded() const; // half of the queue's room is taken
 
 private:
     Writer(capture::IncidentsDir directory, capture::OsRoots os, Budget budget, UniqueFd wake);
@@ -78,6 +80,7 @@ private:
     std::condition_variable work_;
     std::deque<std::variant<WriteJob, AmendJob, ReportJob>> queue_;
     std::vector<WriteResult> results_;
+    std::size_t queued_bytes_ = 0;
     bool busy_ = false, stop_ = false;
     std::thread thread_;
 };

@@ -23,16 +23,21 @@ struct StormPolicy::Memory {
     };
     Storm settings;
     KeyedMemory<Signature, most_signatures> signatures;
+    KeyedMemory<std::string, most_signatures> last_of_kind;
     std::uint64_t counted = 0;
 };
 
-StormPolicy::StormPolicy(Storm settings) : memory_(new Memory{settings, {}, 0}) {}
+StormPolicy::StormPolicy(Storm settings) : memory_(new Memory{settings, {}, {}, 0}) {}
 StormPolicy::~StormPolicy() = default;
 StormPolicy::StormPolicy(StormPolicy &&) noexcept = default;
 StormPolicy &StormPolicy::operator=(StormPolicy &&) noexcept = default;
 
-StormAnswer StormPolicy::judge(const std::string &signature, std::uint64_t t_ns) {
+StormAnswer StormPolicy::judge(const std::string &its, const std::string &kind, std::uint64_t t_ns) {
     const Storm &settings = memory_->settings;
+    std::string &last = memory_->last_of_kind.at(kind);
+    if (its != kind || last.empty())
+        last = its;
+    const std::string signature = last;
     auto &known = memory_->signatures.at(signature);
     known.last_ns = std::max(known.last_ns, t_ns);
     if (known.seen == 0 || known.last_ns - known.begins_ns >= static_cast<std::uint64_t>(settings.window.count())) {
@@ -40,7 +45,7 @@ StormAnswer StormPolicy::judge(const std::string &signature, std::uint64_t t_ns)
         known.alike = 0;
     }
     ++known.seen;
-    StormAnswer answer{.alike = ++known.alike};
+    StormAnswer answer{.alike = ++known.alike, .signature = signature};
     if (known.alike <= settings.full)
         ++known.full;
     else if (known.alike <= std::uint64_t{settings.full} + settings.light)

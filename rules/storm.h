@@ -20,6 +20,7 @@ struct StormAnswer {
     Keep keep = Keep::Full;
     std::uint64_t alike = 0;          // of this signature in the window, this one included
     std::uint64_t counted_before = 0; // of this signature only counted since its last bundle
+    std::string signature;            // the one it counted as
 };
 
 struct StormLine { // for status
@@ -32,7 +33,9 @@ struct StormLine { // for status
 class StormPolicy {
 public:
     explicit StormPolicy(Storm settings);
-    StormAnswer judge(const std::string &signature, std::uint64_t t_ns);
+    // kind: all that would be known of it had nothing said where it struck.  One of which just that is known (its
+    // signature is its kind) counts as one of the signature that was last seen of its kind.
+    StormAnswer judge(const std::string &signature, const std::string &kind, std::uint64_t t_ns);
     std::vector<StormLine> lines(std::size_t most) const; // most seen first
     std::uint64_t counted() const;                        // over all signatures
     ~StormPolicy();

@@ -165,6 +165,7 @@ TEST(RenderIncident, SignatureHoldsAcrossProcesses) {
     EXPECT_EQ(incident_signature(made.input), "SIGSEGV:nowhere<app+0x500");
     made.thread(0).event.reset();
     EXPECT_EQ(incident_signature(made.input), "SIGSEGV:app");
+    EXPECT_EQ(incident_kind(made.input), "SIGSEGV:app");
 }
 
 TEST(RenderIncident, HostileNamesStayJson) {

@@ -64,13 +64,14 @@ protected:
         }
     }
     void consume() {
-        const auto consumed = recorder->consume([&](std::span<const std::uint8_t> bytes) {
+        const auto consumed = recorder->consume([&](std::span<const std::uint8_t> bytes) -> bool {
             const auto &header = *reinterpret_cast<const bpf::event_header *>(bytes.data());
             kinds.push_back(header.kind);
             if (header.kind == bpf::EVENT_LATENCY)
                 events.push_back(*reinterpret_cast<const bpf::latency_event *>(bytes.data()));
             if (header.kind == bpf::EVENT_THREAD)
                 threads.push_back(*reinterpret_cast<const bpf::thread_event *>(bytes.data()));
+            return true;
         });
         ASSERT_TRUE(consumed);
     }

@@ -11,7 +11,7 @@ constexpr std::uint64_t minute = 60'000'000'000;
 std::string at(StormPolicy &policy, const std::vector<std::uint64_t> &minutes, const std::string &signature = "s") {
     std::string out;
     for (const std::uint64_t t : minutes) {
-        const Keep keep = policy.judge(signature, t * minute).keep;
+        const Keep keep = policy.judge(signature, "kind", t * minute).keep;
         out += keep == Keep::Full ? 'F' : keep == Keep::Light ? 'L' : 'c';
     }
     return out;
@@ -32,15 +32,27 @@ TEST(Storm, BeginsAnewAfterTheWindow) {
 
 TEST(Storm, SaysHowManyAlikeAndHowManyOnlyCounted) {
     StormPolicy policy({.full = 1, .light = 0, .window = std::chrono::hours(1)});
-    EXPECT_EQ(policy.judge("s", 0).alike, 1u);
-    EXPECT_EQ(policy.judge("s", 1).alike, 2u);
-    EXPECT_EQ(policy.judge("s", 2).alike, 3u);
-    EXPECT_EQ(policy.judge("s", 2).counted_before, 0u) << "only a bundle says it";
-    const StormAnswer next = policy.judge("s", 60 * minute);
+    EXPECT_EQ(policy.judge("s", "kind", 0).alike, 1u);
+    EXPECT_EQ(policy.judge("s", "kind", 1).alike, 2u);
+    EXPECT_EQ(policy.judge("s", "kind", 2).alike, 3u);
+    EXPECT_EQ(policy.judge("s", "kind", 2).counted_before, 0u) << "only a bundle says it";
+    const StormAnswer next = policy.judge("s", "kind", 60 * minute);
     EXPECT_EQ(next.keep, Keep::Full);
     EXPECT_EQ(next.alike, 1u);
     EXPECT_EQ(next.counted_before, 3u);
-    EXPECT_EQ(policy.judge("s", 120 * minute).counted_before, 0u);
+    EXPECT_EQ(policy.judge("s", "kind", 120 * minute).counted_before, 0u);
+}
+
+TEST(Storm, OneOfWhichOnlyItsKindIsKnownCountsAsTheLastOfItsKind) {
+    StormPolicy policy({.full = 2, .light = 1, .window = std::chrono::hours(1)});
+    EXPECT_EQ(policy.judge("r SIGSEGV:app", "r SIGSEGV:app", 0).signature, "r SIGSEGV:app") << "nothing else is known";
+    EXPECT_EQ(policy.judge("r SIGSEGV:abc+0x1", "r SIGSEGV:app", 1).signature, "r SIGSEGV:abc+0x1");
+    const StormAnswer same = policy.judge("r SIGSEGV:app", "r SIGSEGV:app", 2);
+    EXPECT_EQ(same.signature, "r SIGSEGV:abc+0x1");
+    EXPECT_EQ(same.alike, 2u);
+    EXPECT_EQ(policy.judge("r SIGSEGV:abc+0x2", "r SIGSEGV:app", 3).alike, 1u) << "it says where";
+    EXPECT_EQ(policy.judge("r SIGSEGV:app", "r SIGSEGV:app", 4).signature, "r SIGSEGV:abc+0x2");
+    EXPECT_EQ(policy.judge("r SIGSEGV:other", "r SIGSEGV:other", 5).signature, "r SIGSEGV:other");
 }
 
 TEST(Storm, TimesOutOfOrder) {
