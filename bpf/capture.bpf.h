@@ -253,8 +253,8 @@ static __always_inline void copy_usage(struct thread_event *event, struct task_s
 }
 
 /* Where much dies at once the ring buffer fills before the daemon comes to read it.  What an
- * incident can do without leaves its second half to others' deaths, and siblings its last
- * quarter: so the first to die do not keep those behind them from having registers. */
+ * incident can do without leaves its second half to others' deaths, and siblings, which send
+ * no stack there, its last quarter: so the first to die leave room for the registers of others. */
 #define STACK_PAGES_FILLING 2
 
 static __always_inline int ring_is_filling(void)
@@ -286,8 +286,8 @@ static __noinline int capture_thread(struct task_struct *task, struct capture *c
         stack += STACK_PAGE;
     }
     __u32 unsent = 0, most = stack_pages_max;
-    if (most > STACK_PAGES_FILLING && ring_is_filling())
-        most = STACK_PAGES_FILLING;
+    if (ring_is_filling() && (capture->role == ROLE_SIBLING || most > STACK_PAGES_FILLING))
+        most = capture->role == ROLE_SIBLING ? 0 : STACK_PAGES_FILLING;
     for (int i = 0; i < STACK_PAGES_MAX; i++) {
         char probe;
         if (i >= stack_pages_max || bpf_probe_read_user(&probe, 1, (void *)(stack + i * STACK_PAGE)))

@@ -37,11 +37,14 @@ class Bench:
         return program
 
     @contextmanager
-    def daemon(self, rules=None, config="", name="daemon"):
-        """An incidentd that answers, as the tests' class; without rules it has the tests' crash rule."""
+    def daemon(self, rules=None, config="", name="daemon", prefix=()):
+        """An incidentd that answers, as the tests' class; without rules it has the tests' crash rule.
+
+        prefix: a command that starts it.
+        """
         from lib.daemon import CRASH_RULE, Daemon  # needs the environment that __init__ made
 
-        watcher = Daemon(self.directory(name), rules=CRASH_RULE if rules is None else rules, config=config)
+        watcher = Daemon(self.directory(name), rules=CRASH_RULE if rules is None else rules, config=config, prefix=prefix)
         try:
             yield watcher.start()
         finally:

@@ -1,0 +1,52 @@
+"""Ten minutes of system calls at full rate in two recorded threads: the rings wrap, the daemon's memory stays as it is."""
+
+from statistics import median
+from threading import Thread
+from time import monotonic, sleep
+
+from bench.lib.loop import loop
+from bench.lib.recorders import recorder, rule
+from bench.lib.table import Table
+from bench.parts.idle import cpu_ns, resident
+
+SECONDS, SECONDS_QUICK = 600, 4
+SAMPLES = 60
+CALLS = 1_000_000  # of each thread, at once
+MIB = 1 << 20
+
+
+def busy(one, until, made):
+    while monotonic() < until:
+        one.run(CALLS, 2)
+        made.append(2 * CALLS)
+
+
+def run(bench):
+    seconds = SECONDS_QUICK if bench.quick else SECONDS
+    program = bench.compiled("calls")
+    with bench.daemon(rules=rule(program)) as watcher, loop(program) as one:
+        pid, made, sizes = watcher.process.pid, [], []
+        begin, cpu = monotonic(), cpu_ns(watcher.process.pid)
+        caller = Thread(target=busy, args=(one, begin + seconds, made))
+        caller.start()
+        while caller.is_alive():
+            sizes.append(sum(resident(pid).values()) / MIB)
+            sleep(seconds / SAMPLES)
+        caller.join()
+        took, cpu = monotonic() - begin, cpu_ns(pid) - cpu
+        assert recorder(watcher)["threads_used"], "it was not recorded"
+        kept = recorder(watcher)["syscalls_per_thread"]
+        lost = sum(loss["count"] for loss in watcher.ctl.json("status")["losses"])
+    rows = [
+        ("calls made", sum(made)),
+        ("a second", sum(made) / took),
+        ("times each ring was written over", sum(made) / 2 / kept),
+        ("MiB resident at the beginning", sizes[0]),
+        ("median", median(sizes)),
+        ("most", max(sizes)),
+        ("at the end", sizes[-1]),
+        ("daemon, % of a CPU", cpu / took / 1e7),
+        ("losses counted", lost),
+    ]
+    notes = [f"the latest {kept} calls of each thread are kept"]
+    return [Table(f"{took:.0f} s at full rate", ("", "figure"), rows, notes)]
