@@ -24,6 +24,8 @@ void FactsCache::learn(const bpf::watch_key &key, const rules::ProcessFacts &fac
     if (learnt_.size() >= most)
         learnt_.clear();
     learnt_.insert_or_assign(bytes_of(key), facts);
+    if (Entry &known = entry(facts.pid); known.start_boot_ns != facts.start_boot_ns)
+        known = {facts.start_boot_ns, key, 0, facts};
 }
 
 rules::ProcessFacts FactsCache::read(std::uint32_t tgid, std::uint64_t start_boot_ns, const std::string &comm,
@@ -66,12 +68,12 @@ const rules::ProcessFacts &FactsCache::of(const bpf::trigger_head &trigger) {
     return known.facts;
 }
 
-const rules::ProcessFacts &FactsCache::of(std::uint32_t tgid, std::uint64_t start_boot_ns, std::uint32_t execs,
-                                          const std::string &comm) {
+const rules::ProcessFacts &FactsCache::of(std::uint32_t tgid, std::uint64_t start_boot_ns,
+                                          std::optional<std::uint32_t> execs, const std::string &comm) {
     Entry &known = entry(tgid);
-    if (known.start_boot_ns != start_boot_ns || known.execs != execs) {
+    if (known.start_boot_ns != start_boot_ns || (execs && known.execs != *execs)) {
         known.start_boot_ns = start_boot_ns;
-        known.execs = execs;
+        known.execs = execs.value_or(0);
         known.facts = read(tgid, start_boot_ns, comm, 0);
     }
     return known.facts;

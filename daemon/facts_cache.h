@@ -4,6 +4,7 @@
 
 #include "daemon/facts.h"
 
+#include <optional>
 #include <unordered_map>
 
 namespace incident::daemon {
@@ -17,8 +18,9 @@ public:
     // What such processes are, as found out when the recorder asked: for those gone before
     // /proc can be read.
     void learn(const bpf::watch_key &key, const rules::ProcessFacts &facts);
-    // Of a process known by its id alone; execs: changes with each exec.
-    const rules::ProcessFacts &of(std::uint32_t tgid, std::uint64_t start_boot_ns, std::uint32_t execs,
+    // Of a process known by its id alone; execs: changes with each exec, none where it has ended (what was
+    // known of it then still holds).
+    const rules::ProcessFacts &of(std::uint32_t tgid, std::uint64_t start_boot_ns, std::optional<std::uint32_t> execs,
                                   const std::string &comm);
 
 private:

@@ -120,7 +120,8 @@ void LatencyWatch::over(const bpf::latency_event &event, FactsCache &facts,
         trigger.depth = event.depth;
         Occurrence made;
         made.event = {event.h.t_ns,
-                      facts.of(event.h.tgid, event.h.process_start_boot_ns, entry ? entry->execs : 0, comm),
+                      facts.of(event.h.tgid, event.h.process_start_boot_ns,
+                               entry ? std::optional(entry->execs) : std::nullopt, comm),
                       rules::LatencyEvent{wanted->rule, wanted->condition, event.elapsed_ns, false, told_ns}};
         made.trigger = std::move(trigger);
         made.whom = event.h;
@@ -155,7 +156,8 @@ std::uint64_t LatencyWatch::look(FactsCache &facts, std::uint64_t now_ns,
             }
             Occurrence made;
             made.event = {call.now_ns,
-                          facts.of(call.thread.tgid, thread.process_start_boot_ns, entry ? entry->execs : 0, comm),
+                          facts.of(call.thread.tgid, thread.process_start_boot_ns,
+                                   entry ? std::optional(entry->execs) : std::nullopt, comm),
                           rules::LatencyEvent{wanted->rule, wanted->condition, trigger.elapsed_ns, true, 0}};
             made.trigger = std::move(trigger);
             made.whom.t_ns = call.now_ns;
