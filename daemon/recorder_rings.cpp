@@ -7,6 +7,20 @@
 
 namespace incident::daemon {
 
+namespace {
+
+template <typename Record> void drop_oldest(std::vector<Record> &records, std::uint64_t count) {
+    const auto end = static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(count, records.size()));
+    records.erase(records.begin(), records.begin() + end);
+}
+
+void forget_path(capture::OpenEntry &open) {
+    open.path.clear();
+    open.whole = false;
+}
+
+} // namespace
+
 bpf::thread_slot Recorder::header(std::uint32_t slot) const {
     // volatile-free copy of memory another context may write: each field is read once,
     // and callers compare generation and counters again after using it.
@@ -48,6 +62,10 @@ std::optional<capture::ThreadRings> Recorder::read(std::uint32_t slot, std::uint
         entry.whole = (same_lap || last_lap) && record.offset < PATH_LAP;
         if (entry.whole && (record.status == bpf::PATH_KEPT || record.status == bpf::PATH_CUT))
             entry.path.assign(side.heap + record.offset, std::min<std::size_t>(record.length, PATH_MAX_LEN));
+        // No path holds a NUL.  The kernel copies words, and clears all it was given room for where it cannot
+        // read (bpf_probe_read_user_str): so one that is not yet reached by a newer path may be wiped already.
+        if (entry.path.find('\0') != std::string::npos)
+            forget_path(entry);
         rings.opens.push_back(std::move(entry));
     }
     const std::uint64_t grown = std::min<std::uint64_t>(rings.slot.memory_events, MEMORY_RECORDS);
@@ -58,10 +76,16 @@ std::optional<capture::ThreadRings> Recorder::read(std::uint32_t slot, std::uint
     const bpf::thread_slot after = header(slot);
     if (after.generation != generation)
         return std::nullopt;
-    const std::uint64_t written = after.syscalls - rings.slot.syscalls;
-    rings.syscalls.erase(rings.syscalls.begin(),
-                         rings.syscalls.begin() + static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(
-                                                      kept == length ? written : 0, rings.syscalls.size())));
+    drop_oldest(rings.syscalls, kept == length ? after.syscalls - rings.slot.syscalls : 0);
+    drop_oldest(rings.opens, opens == OPEN_RECORDS ? after.opens - rings.slot.opens : 0);
+    drop_oldest(rings.memory, grown == MEMORY_RECORDS ? after.memory_events - rings.slot.memory_events : 0);
+    if (after.syscalls != rings.slot.syscalls) // a path may be on its way into the heap, over those of the lap before
+        for (auto &open : rings.opens)
+            if (open.record.lap != after.path_lap)
+                forget_path(open);
+    // A record is written before it is counted: the oldest may be the newest by now.
+    if (rings.syscalls.size() > 1 && rings.syscalls[0].start_ns > rings.syscalls[1].start_ns)
+        drop_oldest(rings.syscalls, 1);
     return rings;
 }
 
