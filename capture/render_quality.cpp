@@ -1,10 +1,12 @@
 #include "capture/render_quality.h"
 
 #include "capture/decode_text.h"
+#include "capture/render_accounts.h"
 #include "capture/render_heap.h"
 #include "capture/render_lines.h"
 
 #include "capture/render_threads.h"
+#include "capture/render_time.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -25,6 +27,9 @@ public:
     Json render() {
         count_threads();
         count_losses();
+        if (const Gap *gap = gap_within())
+            because(fmt::format("from {} to {} nothing was recorded: incidentd {}", wall_text(gap->from_ns),
+                                wall_text(gap->until_ns), gap->stopped ? "was stopped" : "was killed"));
         for (const CollectorResult &result : context_.collected.results)
             if (!result.ok)
                 because("collector " + result.name + " failed");
@@ -36,6 +41,8 @@ public:
         json["recorded"] = recorded_;
         json["overwritten"] = overwritten_;
         json["lost"] = lost_;
+        json["accounts"] = accounts_json(process_);
+        json["gap"] = gap();
         json["missing"] = missing_;
         json["losses"] = losses_;
         json["collectors"] = collectors();
@@ -143,6 +150,24 @@ private:
         if (!redactor_.problem().empty())
             loss("redaction", redactor_.problem(), 1);
         loss("redaction", "texts left out whole: matching the patterns took too long", redactor_.given_up());
+    }
+
+    // Of a process that is older than this life of incidentd, and of the gap before it.
+    const Gap *gap_within() const {
+        const auto &gap = context_.input.gap;
+        const std::uint64_t born = process_.event.h.process_start_boot_ns;
+        const bool lived = gap && born && wall_of_boottime(context_.input.clocks, born) < gap->until_ns;
+        return lived ? &*gap : nullptr;
+    }
+
+    Json gap() const {
+        const Gap *gap = gap_within();
+        if (!gap)
+            return nullptr;
+        return {{"pid", gap->pid},
+                {"stopped", gap->stopped},
+                {"from", wall_text(gap->from_ns)},
+                {"until", wall_text(gap->until_ns)}};
     }
 
     Json collectors() const {

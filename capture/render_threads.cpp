@@ -1,6 +1,7 @@
 #include "capture/render_threads.h"
 
 #include "capture/decode_text.h"
+#include "capture/render_accounts.h"
 #include "capture/render_parts.h"
 #include "capture/render_stack.h"
 #include "capture/syscalls.h"
@@ -193,6 +194,7 @@ private:
             return {};
         const bpf::thread_slot &slot = thread.rings->slot;
         const Accounting count = accounting_of(thread);
+        const Account paths = paths_of(*thread.rings);
         Json json;
         json["recorded"] = count.recorded;
         json["overwritten"] = count.overwritten;
@@ -204,8 +206,11 @@ private:
         json["exit_ns"] = slot.exit_ns ? Json(slot.exit_ns) : Json();
         json["opens"] = slot.opens;
         json["opens_kept"] = thread.rings->opens.size();
+        json["paths_kept"] = paths.kept;
+        json["paths_overwritten"] = paths.overwritten();
         json["memory_events"] = slot.memory_events;
         json["memory_kept"] = thread.rings->memory.size();
+        json["memory_overwritten"] = memory_of(*thread.rings).overwritten();
         json["paths_cut"] = slot.paths_cut;
         json["paths_faulted"] = slot.paths_faulted;
         return json;

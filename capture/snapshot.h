@@ -19,6 +19,7 @@ struct OpenEntry {
     bpf::open_record record;
     std::string path; // hostile bytes, no NUL; empty with whole == false: overwritten by newer
     bool whole = true;
+    bool kept() const { return whole && record.status == bpf::PATH_KEPT; }
 };
 
 // One thread's rings, oldest record first.
@@ -27,6 +28,7 @@ struct ThreadRings {
     std::vector<bpf::syscall_record> syscalls; // the in-flight one, if any, is last (duration_ns == IN_FLIGHT)
     std::vector<OpenEntry> opens;
     std::vector<bpf::memory_record> memory;
+    std::uint64_t paths_left_out = 0, memory_left_out = 0; // recorded, but the rule does not keep them
 };
 
 struct ThreadSnapshot {
@@ -56,6 +58,14 @@ struct ProbeState {
 struct Clocks {
     std::uint64_t monotonic_ns = 0, boottime_ns = 0, realtime_ns = 0;
     std::string boot_id; // 32 hex digits
+};
+
+// Between two lives of incidentd nothing is recorded: not of processes that lived on, not of those that died.
+struct Gap {
+    std::uint32_t pid = 0;     // the life before
+    bool stopped = false;      // in good order; else it was killed, or the machine went down
+    std::uint64_t from_ns = 0; // wall clock; of a killed one: when it was last known to run
+    std::uint64_t until_ns = 0;
 };
 
 struct RuleRecord {
@@ -93,6 +103,7 @@ struct IncidentInput {
     Clocks clocks;
     std::vector<Loss> losses; // global losses since the daemon started that can concern this incident
     std::vector<ProbeState> probes;
+    std::optional<Gap> gap;           // before this life of incidentd
     std::uint64_t signal_seen_ns = 0; // when the daemon read the trigger (monotonic)
 };
 

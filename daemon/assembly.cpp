@@ -99,6 +99,7 @@ void Assembler::ask_rules(Assembly &assembly, const rules::Event &event) {
         if (assembly.rule) {
             spdlog::info("rule {} fired too for pid {}; its bundle is {}'s", decision.rule->name, pid,
                          assembly.rule->name);
+            ++counters_.joined;
             continue;
         }
         fire(assembly, decision);

@@ -44,6 +44,7 @@ struct Assembly {
 struct AssemblyCounters {
     std::uint64_t suppressed = 0; // firings that limits held back
     std::uint64_t unmatched = 0;  // triggers no rule wanted
+    std::uint64_t joined = 0;     // firings told of by the bundle of another one, which was being made
 };
 
 class Assembler {
@@ -106,6 +107,7 @@ private:
     void fire(Assembly &assembly, const rules::Decision &decision);
     void decide_death(Assembly &assembly);
     void decide_oom(Assembly &assembly);
+    bool join(const Key &key, const Assembly &fired);
     void look_at_threads(Assembly &assembly);
     Assembly *assembly_for(const bpf::thread_event &event);
     void add_thread(Assembly &assembly, const bpf::thread_event &event, std::span<const std::uint8_t> stack);

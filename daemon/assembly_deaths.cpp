@@ -57,6 +57,10 @@ void Assembler::on_death(const bpf::death_event &event) {
     assembly.last_event_ns = assembly.input.clocks.monotonic_ns;
     assembly.moment_seen = assembly.context_expected = true;
     decide_death(assembly);
+    if (!event.fatal && join(key, assembly))
+        return;
+    if (assembly.rule && !event.fatal)
+        look_at_threads(assembly);
     assemblies_.insert_or_assign(key, std::move(assembly));
 }
 
@@ -78,8 +82,6 @@ void Assembler::decide_death(Assembly &assembly) {
     }
     if (!assembly.rule && !assembly.perhaps_oom)
         ++counters_.unmatched;
-    if (assembly.rule && !event.fatal)
-        look_at_threads(assembly);
 }
 
 void Assembler::decide_oom(Assembly &assembly) {
@@ -124,9 +126,8 @@ void Assembler::find_lost(std::uint64_t now_ns) {
         const auto entry = recorder_.process(tgid);
         if (!entry || !entry->death_ns || entry->death_ns + settled_ns > now_ns)
             continue;
-        if (entry->death_event == 1) // it was sent, and may wait to be looked at
-            continue;
-        if (assemblies_.contains({tgid, entry->start_boot_ns, 0}))
+        constexpr std::uint32_t sent = 1; // process_entry.death_event: it waits in the ring buffer, or was read
+        if (entry->death_event == sent || assemblies_.contains({tgid, entry->start_boot_ns, 0}))
             continue;
         bpf::death_event event{};
         event.h = {bpf::EVENT_DEATH, EVENT_LAYOUT, entry->death_ns, tgid, entry->death_tid, entry->start_boot_ns, 0};

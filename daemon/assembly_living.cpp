@@ -34,17 +34,25 @@ void Assembler::occur(Occurrence occurrence) {
     }
     const auto &whom = event.h;
     const Key key{whom.tgid, whom.process_start_boot_ns, whom.tid};
-    if (const auto open = assemblies_.find(key); open != assemblies_.end() && !open->second.closed) {
-        spdlog::info("rule {} fired for thread {} while {}'s bundle of it was being made: one bundle",
-                     assembly.rule->name, whom.tid, open->second.rule ? open->second.rule->name : std::string());
+    if (join(key, assembly))
         return;
-    }
     if (whom.tgid)
         assembly.input.process.entry = recorder_.process(whom.tgid);
     if (assembly.dumped) // at once: its death may be the next event
         expect_death(whom.tgid, whom.process_start_boot_ns);
     look_at_threads(assembly);
     assemblies_.insert_or_assign(key, std::move(assembly));
+}
+
+// A firing about a thread whose bundle is being made is told of by that bundle.
+bool Assembler::join(const Key &key, const Assembly &fired) {
+    const auto open = assemblies_.find(key);
+    if (open == assemblies_.end() || open->second.closed || !open->second.rule || !fired.rule)
+        return false;
+    spdlog::info("rule {} fired for thread {} while {}'s bundle of it was being made: one bundle", fired.rule->name,
+                 key.tid, open->second.rule->name);
+    ++counters_.joined;
+    return true;
 }
 
 // All threads of a process that lives on; their events are read later in the same turn.

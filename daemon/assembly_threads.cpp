@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <utility>
 
 namespace incident::daemon {
 
@@ -52,8 +53,8 @@ void Assembler::add_thread(Assembly &assembly, const bpf::thread_event &event, s
             recorder_.release(event.slot);
         return;
     }
-    if (in_context)
-        assembly.context_expected = false;
+    if (in_context && !std::exchange(assembly.context_expected, false))
+        return; // of a later firing, which this bundle tells of (join): registers and stack are another instant's
     auto &threads = assembly.input.process.threads;
     if (const auto known = std::ranges::find(threads, event.h.tid, &capture::ThreadSnapshot::tid);
         known != threads.end()) {

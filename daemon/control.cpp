@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::size_t request_limit = 4096;
 constexpr timeval patience{1, 0};
+constexpr std::string_view running = "\n", stopped = " stopped\n"; // what follows the pid
 
 } // namespace
 
@@ -27,22 +28,27 @@ Result<StateLock> StateLock::take(const std::string &state) {
         return fail(Error::system("opening " + state + "/lock"));
     if (::flock(lock.fd_.get(), LOCK_EX | LOCK_NB))
         return fail(fmt::format("another incidentd uses {} (its lock is held)", state));
-    char text[16] = {};
+    char text[24] = {};
     struct stat status {};
     const ssize_t got = ::pread(lock.fd_.get(), text, sizeof(text) - 1, 0);
     if (got < 0 || ::fstat(lock.fd_.get(), &status))
         return fail(Error::system("reading " + state + "/lock"));
     std::uint32_t pid = 0;
-    if (const auto [end, error] = std::from_chars(text, text + got, pid); error == std::errc() && *end == '\n')
-        lock.before_ = LostLife{pid, status.st_mtim.tv_sec};
+    const auto [end, error] = std::from_chars(text, text + got, pid);
+    if (const std::string_view rest(end); error == std::errc() && (rest == running || rest == stopped))
+        lock.before_ = PastLife{pid, rest == stopped, status.st_mtim.tv_sec};
     return lock;
 }
 
-Status StateLock::begin() {
-    const std::string own = fmt::format("{}\n", ::getpid());
+Status StateLock::write(std::string_view state) {
+    const std::string own = fmt::format("{}{}", ::getpid(), state);
     if (::ftruncate(fd_.get(), 0) || ::pwrite(fd_.get(), own.data(), own.size(), 0) != static_cast<ssize_t>(own.size()))
         return fail(Error::system("writing the state's lock"));
     return {};
+}
+
+Status StateLock::begin() {
+    return write(running);
 }
 
 // A time that cannot be written only makes a gap look longer.
@@ -50,9 +56,9 @@ void StateLock::alive() {
     (void)::futimens(fd_.get(), nullptr);
 }
 
-// One that stays makes the next life warn of a gap that is none.
+// Where it cannot be written the next life takes this one for killed, or knows of none.
 void StateLock::release() {
-    (void)::ftruncate(fd_.get(), 0);
+    (void)write(stopped);
 }
 
 Result<Control> Control::listen(const std::string &state, std::function<std::string(const std::string &)> answer) {

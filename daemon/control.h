@@ -8,28 +8,31 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace incident::daemon {
 
-// A life of incidentd that ended without stopping.
-struct LostLife {
+// The life of incidentd before this one.
+struct PastLife {
     std::uint32_t pid = 0;
-    std::int64_t seen_s = 0; // when it was last known to run, by the wall clock; StateLock::alive()
+    bool stopped = false;    // by an orderly end
+    std::int64_t seen_s = 0; // when it ended, or was last known to run, by the wall clock; StateLock::alive()
 };
 
-// One daemon a state directory: held until the process ends.  Its file says who records and is
-// emptied by an orderly end, so that the next one knows what was not recorded.
+// One daemon a state directory: held until the process ends.  Its file says who records, or who did and
+// stopped, so that the next one knows from when on nothing was recorded.
 class StateLock {
 public:
     static Result<StateLock> take(const std::string &state);
-    const std::optional<LostLife> &before() const { return before_; }
+    const std::optional<PastLife> &before() const { return before_; }
     Status begin();
     void alive();   // now; a kill is dated by the last of these
     void release(); // the orderly end
 
 private:
+    Status write(std::string_view state);
     UniqueFd fd_;
-    std::optional<LostLife> before_;
+    std::optional<PastLife> before_;
 };
 
 class Control {

@@ -143,9 +143,12 @@ Status Daemon::open_state() {
     lock_.emplace(std::move(*lock)); // from here on the state is ours
     if (auto granted = grant_access(options_.state, config_.access.group); !granted)
         spdlog::error("{}; incidents are for root alone", granted.error().what); // no reason not to record
-    if (const auto &before = lock_->before())
+    if (const auto &before = lock_->before(); before && !before->stopped)
         spdlog::warn("incidentd[{}] was killed, or the machine went down: from {} until now nothing was recorded",
                      before->pid, utc_text(before->seen_s));
+    else if (before)
+        spdlog::info("incidentd[{}] was stopped: from {} until now nothing was recorded", before->pid,
+                     utc_text(before->seen_s));
     auto recovered = incidents->recover();
     if (!recovered)
         return fail(recovered.error());
@@ -269,6 +272,9 @@ Status Daemon::run() {
     spdlog::info(
         "recording: {} rules, up to {} threads with {} syscalls each, {} MiB of kernel memory; incidents in {}",
         engine_->rules().size(), use.threads_max, use.syscalls_per_thread, use.memory_bytes >> 20, incidents_->path());
+    if (const auto &before = lock_->before())
+        gap_ = capture::Gap{before->pid, before->stopped, static_cast<std::uint64_t>(before->seen_s) * 1'000'000'000,
+                            clock_ns(CLOCK_REALTIME) - (clock_ns(CLOCK_MONOTONIC) - started_ns_)};
     if (const auto begun = lock_->begin(); !begun)
         return begun;
     sd_notify(0, "READY=1");
@@ -305,6 +311,7 @@ void Daemon::on_ready(Assembly assembly) {
     dump(assembly);
     if (!assembly.input.dump.sent && !keep(assembly))
         return;
+    assembly.input.gap = gap_;
     WriteJob job;
     job.name = capture::bundle_name(realtime, assembly.rule->name, assembly.facts.comm, event.h.tgid, short_id());
     job.core = cores_->first_look(assembly.input);
@@ -411,6 +418,7 @@ void Daemon::on_cores() {
 
 // Once a second: deaths whose event was lost.  Two map look-ups when there are none.
 void Daemon::on_second() {
+    on_events(); // what came without a wake-up; and a death that waits there is not lost
     const auto counts = recorder_->loss_counts();
     const auto lost = counts[bpf::LOSS_DEATH_EVENT] + counts[bpf::LOSS_GONE_EVENT];
     if (lost != lost_deaths_) {
@@ -423,7 +431,6 @@ void Daemon::on_second() {
         lost_again_ = false;
         assembler_->find_lost(clock_ns(CLOCK_MONOTONIC));
     }
-    on_events(); // also what came without a wake-up
     recorder_->allow_captures(captures_per_second);
     latency_->forget_ended();
     heaps_->forget_ended([this](std::uint32_t pid, std::uint64_t start_boot_ns) { return lives(pid, start_boot_ns); });
@@ -513,8 +520,9 @@ std::string Daemon::answer(const std::string &request) {
     const ConditionStates states = condition_states();
     return status_json({*recorder_, *engine_, *storm_, *hook_, *heaps_, config_.heap.memory, states, costs_,
                         rule_errors_, counters_, analyst_->counters(), analyst_->pending(),
-                        assembler_->open() + writer_->pending(), assembler_->counters().suppressed, options_.state,
-                        lock_->before(), clock_ns(CLOCK_REALTIME) - (now - started_ns_), now - started_ns_});
+                        assembler_->open() + writer_->pending(), assembler_->counters().suppressed,
+                        assembler_->counters().joined, options_.state, lock_->before(),
+                        clock_ns(CLOCK_REALTIME) - (now - started_ns_), now - started_ns_});
 }
 
 int check(const Options &options) {

@@ -87,8 +87,9 @@ private:
     std::optional<StateLock> lock_;
     rules::Config config_;
     std::vector<std::string> rule_errors_;
-    bool reload_refused_ = false; // the last one: the rules are those of before
-    std::string told_;            // the service manager, of our state
+    std::optional<capture::Gap> gap_; // before this life
+    bool reload_refused_ = false;     // the last one: the rules are those of before
+    std::string told_;                // the service manager, of our state
     std::optional<rules::Engine> engine_;
     TriggerPlan plan_;
     std::optional<rules::StormPolicy> storm_;

@@ -158,6 +158,7 @@ std::string status_json(const StatusInput &input) {
           {"failed", input.incidents.failed},
           {"suppressed", input.suppressed},
           {"counted", input.incidents.counted},
+          {"joined", input.joined},
           {"recovered", input.incidents.recovered}}},
         {"hook", hook_json(input.hook)},
         {"heaps", heaps_json(input.heaps, input.heap_memory_max)},
@@ -169,7 +170,10 @@ std::string status_json(const StatusInput &input) {
         {"self", {{"rss_bytes", own_rss_bytes()}, {"cpu_ns", clock_ns(CLOCK_PROCESS_CPUTIME_ID)}}},
     };
     if (input.before)
-        status["gap"] = {{"pid", input.before->pid}, {"from", utc_text(input.before->seen_s)}, {"until", started}};
+        status["gap"] = {{"pid", input.before->pid},
+                         {"stopped", input.before->stopped},
+                         {"from", utc_text(input.before->seen_s)},
+                         {"until", started}};
     constexpr std::size_t signatures_shown = 32;
     auto &storms = status["signatures"] = nlohmann::ordered_json::array();
     for (const auto &line : input.storm.lines(signatures_shown))

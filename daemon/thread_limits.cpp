@@ -1,5 +1,7 @@
 #include "daemon/thread_limits.h"
 
+#include <algorithm>
+
 namespace incident::daemon {
 
 void keep_wanted(const rules::Context &context, capture::ThreadSnapshot &thread) {
@@ -9,10 +11,15 @@ void keep_wanted(const rules::Context &context, capture::ThreadSnapshot &thread)
     }
     if (thread.event)
         thread.event->stack_wanted = context.stack_bytes;
-    if (thread.rings && !context.files)
+    if (thread.rings && !context.files) {
+        thread.rings->paths_left_out +=
+            static_cast<std::uint64_t>(std::ranges::count_if(thread.rings->opens, &capture::OpenEntry::kept));
         thread.rings->opens.clear();
-    if (thread.rings && !context.memory)
+    }
+    if (thread.rings && !context.memory) {
+        thread.rings->memory_left_out += thread.rings->memory.size();
         thread.rings->memory.clear();
+    }
 }
 
 } // namespace incident::daemon

@@ -128,9 +128,11 @@ private:
     void incidents() {
         const JsonView incidents = top_["incidents"], analyses = top_["analyses"];
         {
-            Whole all(out_, "counter", "incidentd_incidents", "",
-                      "Incidents by what became of them: counted is not written because many are alike.");
-            for (const char *outcome : {"committed", "failed", "suppressed", "counted", "recovered"})
+            Whole all(
+                out_, "counter", "incidentd_incidents", "",
+                "Incidents by what became of them: counted is not written because many are alike, joined has its place "
+                "in another one.");
+            for (const char *outcome : {"committed", "failed", "suppressed", "counted", "joined", "recovered"})
                 all.add({{"outcome", outcome}}, incidents[outcome].count());
         }
         Whole(out_, "gauge", "incidentd_incidents_pending", "", "Incidents being captured or written.")

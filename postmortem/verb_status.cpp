@@ -78,9 +78,10 @@ private:
                               span_text(std::min<std::uint64_t>(top_["uptime_s"].count(), 1u << 31) * 1'000'000'000),
                               shown(top_["started"])));
         if (const JsonView gap = top_["gap"]; gap.is_object())
-            out_.line(out_.tone(Tone::Warn, fmt::format("  not recorded: {} to {}, pid {} was killed or the machine "
-                                                        "went down",
-                                                        shown(gap["from"]), shown(gap["until"]), shown(gap["pid"]))));
+            out_.line(out_.tone(Tone::Warn,
+                                fmt::format("  not recorded: {} to {}, pid {} was {}", shown(gap["from"]),
+                                            shown(gap["until"]), shown(gap["pid"]),
+                                            gap["stopped"].flag() ? "stopped" : "killed or the machine went down")));
         const JsonView self = top_["self"];
         if (self.is_object())
             out_.line(fmt::format("  itself: {} of memory, {} of CPU time", size_text(self["rss_bytes"].count()),
@@ -195,7 +196,7 @@ private:
         if (!incidents.is_object())
             return;
         std::string text;
-        for (const auto key : {"committed", "pending", "failed", "suppressed", "counted", "recovered"})
+        for (const auto key : {"committed", "pending", "failed", "suppressed", "counted", "joined", "recovered"})
             text += fmt::format("{}{} {}", text.empty() ? "" : ", ", incidents[key].count(), key);
         title("Incidents: " + text);
         if (const JsonView explained = top_["analyses"]; explained.is_object())

@@ -36,7 +36,7 @@ Findings check_daemon(const Host &host) {
     if (version != INCIDENTD_VERSION)
         return {warn(fmt::format("{}; this is incidentctl " INCIDENTD_VERSION, fact),
                      "it was upgraded and still runs the old program", "systemctl restart incidentd")};
-    if (const JsonView gap = status["gap"]; gap.is_object())
+    if (const JsonView gap = status["gap"]; gap.is_object() && !gap["stopped"].flag())
         return {
             warn(fmt::format("{}; nothing was recorded from {} to {}", fact, gap["from"].shown(), gap["until"].shown()),
                  fmt::format("the one before it (pid {}) was killed, or the machine went down", gap["pid"].shown()),

@@ -114,6 +114,55 @@ TEST(RenderIncident, CompleteOnlyWhenNothingIsMissing) {
     EXPECT_EQ(quality["collectors"][0]["error"], "gone");
 }
 
+TEST(RenderIncident, EachPathIsInOneAccount) {
+    Made made;
+    made.add_open(testing::open_entry(second, "/kept", 3));
+    auto wiped = testing::open_entry(second, "", 3);
+    wiped.whole = false;
+    made.add_open(std::move(wiped));
+    for (const auto status : {bpf::PATH_CUT, bpf::PATH_FAULT, bpf::PATH_PENDING}) {
+        auto other = testing::open_entry(second, "", -1);
+        other.record.status = status;
+        made.add_open(std::move(other));
+    }
+    bpf::thread_slot &slot = made.thread(0).rings->slot;
+    slot.opens += 40, slot.paths_cut = 11, slot.paths_faulted = 1; // ten more were cut, and their records overwritten
+    made.thread(0).rings->paths_left_out = 2;
+    const auto paths = made.incident()["quality"]["accounts"]["paths"];
+    EXPECT_EQ(paths["happened"], 45);
+    EXPECT_EQ(paths["kept"], 1);
+    EXPECT_EQ(paths["cut"], 11);
+    EXPECT_EQ(paths["unreadable"], 1);
+    EXPECT_EQ(paths["pending"], 1);
+    EXPECT_EQ(paths["left_out"], 2);
+    EXPECT_EQ(paths["overwritten"], 45 - 1 - 11 - 1 - 1 - 2);
+    EXPECT_EQ(made.threads()[0]["accounting"]["paths_overwritten"], paths["overwritten"]);
+}
+
+TEST(RenderIncident, SignalsAndLineageSayWhatIsOverwritten) {
+    Made made;
+    for (int i = 0; i < SIGNAL_RECORDS + 5; ++i)
+        made.add_signal({}).phase = bpf::SIGNAL_GENERATED;
+    made.input.process.entry->signal[0].seq = 0; // being written
+    made.input.process.entry->lineage = LINEAGE_RECORDS + 2;
+    const auto accounts = made.incident()["quality"]["accounts"];
+    EXPECT_EQ(accounts["signals"].dump(), R"({"happened":21,"kept":15,"overwritten":5,"torn":1})");
+    EXPECT_EQ(accounts["lineage"].dump(), R"({"happened":10,"kept":8,"overwritten":2})");
+}
+
+TEST(RenderIncident, AGapWithinTheProcesssLifeIsTold) {
+    Made made; // born 7 s after boot, 2 s on the monotonic clock
+    EXPECT_TRUE(made.incident()["quality"]["gap"].is_null());
+    made.input.gap = Gap{77, false, testing::wall_offset + 3 * second, testing::wall_offset + 4 * second};
+    const auto quality = made.incident()["quality"];
+    EXPECT_EQ(quality["gap"]["from"], "2026-11-21T14:06:43.000000000Z");
+    EXPECT_EQ(quality["gap"]["until"], "2026-11-21T14:06:44.000000000Z");
+    EXPECT_EQ(quality["gap"]["stopped"], false);
+    EXPECT_THAT(quality["incomplete_because"].dump(), HasSubstr("nothing was recorded: incidentd was killed"));
+    made.input.gap->until_ns = testing::wall_offset + second; // before it was born
+    EXPECT_TRUE(made.incident()["quality"]["gap"].is_null());
+}
+
 TEST(RenderIncident, RecordedOverwrittenAndLostAddUp) {
     Made made;
     for (int i = 0; i < 5; ++i)

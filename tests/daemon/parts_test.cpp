@@ -1,6 +1,7 @@
 // The daemon's smaller parts, each alone: memory plan, losses in words, kernel symbols,
 // the budget, the control socket and its lock.
 #include "daemon/control.h"
+#include "daemon/facts_cache.h"
 #include "daemon/kernel_symbols.h"
 #include "daemon/recorder.h"
 #include "daemon/retention.h"
@@ -58,6 +59,7 @@ TEST_F(Directory, AnEndThatWasNoStopIsKnown) {
         auto lock = StateLock::take(root.string());
         ASSERT_TRUE(lock);
         ASSERT_TRUE(lock->before());
+        EXPECT_FALSE(lock->before()->stopped);
         EXPECT_EQ(lock->before()->pid, static_cast<std::uint32_t>(::getpid()));
         EXPECT_NEAR(static_cast<double>(lock->before()->seen_s), static_cast<double>(std::time(nullptr)), 60);
     } // failed before it recorded anything
@@ -70,7 +72,20 @@ TEST_F(Directory, AnEndThatWasNoStopIsKnown) {
     }
     const auto lock = StateLock::take(root.string());
     ASSERT_TRUE(lock);
-    EXPECT_FALSE(lock->before());
+    ASSERT_TRUE(lock->before());
+    EXPECT_TRUE(lock->before()->stopped);
+    EXPECT_EQ(lock->before()->pid, static_cast<std::uint32_t>(::getpid()));
+}
+
+TEST_F(Directory, WhatIsKnownOfAProcessHoldsWhenItHasEnded) {
+    capture::OsRoots os;
+    os.proc = root.string(); // nobody is there
+    FactsCache cache(os);
+    rules::ProcessFacts facts;
+    facts.pid = 7, facts.start_boot_ns = 9, facts.exe = "/usr/bin/app";
+    cache.learn({}, facts);
+    EXPECT_EQ(cache.of(7, 9, std::nullopt, "app").exe, "/usr/bin/app");
+    EXPECT_EQ(cache.of(7, 10, std::nullopt, "app").exe, "") << "another process with its id";
 }
 
 TEST(StatusLine, NamesWhatCannotDoAllItSays) {

@@ -97,7 +97,7 @@ TEST(Status, OneScreen) {
               "Losses\n"
               "  3 slots: none free\n"
               "\n"
-              "Incidents: 4 committed, 1 pending, 0 failed, 2 suppressed, 0 counted, 0 recovered\n"
+              "Incidents: 4 committed, 1 pending, 0 failed, 2 suppressed, 0 counted, 0 joined, 0 recovered\n"
               "  explained: 3, 1 pending, 0 failed, 0 left for the reader\n");
 }
 
