@@ -61,6 +61,19 @@ def test_account_of_glibc(daemon, program, level):
     assert chunks <= one.value("uordblks") <= chunks + 16 * len(heap.live)
 
 
+@pytest.mark.parametrize("level", ["sizes", "history"])
+@pytest.mark.parametrize("threads, calls", [(1, 40_000), (2, 20_000), (16, 2500)])
+def test_account_of_threads_with_little_history(daemon, threads, calls, level):
+    with heap_victim("account", threads, calls, env=NO_CACHE) as one:
+        watcher = recorded(daemon, one, level, history=1024)
+        one.go().until("done")
+        heap = heap_of(watcher, one)
+    assert_own_account(heap, one)
+    if level == "history":
+        made = heap.account["allocations"] + heap.account["frees"]
+        assert heap.json["history"]["written"] == made > len(heap.history) == 1024, "the rest is overwritten"
+
+
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("level", ["sizes", "history"])
 def test_account_of_other_allocators(daemon, library, level):
