@@ -30,7 +30,7 @@ START_AT(begin);
 enum { MAX_THREADS = 256, STACK_SIZE = 32768, PAGE = 4096, LONG_PATH = 5000 };
 enum { PROT_READ_WRITE = 3, MAP_SHARED_ANONYMOUS = 0x21, MAP_PRIVATE_ANONYMOUS = 0x22, MREMAP_MAY_MOVE = 1 };
 enum { AT_CWD = -100, SIGUSR1 = 10, SIGCHLD = 17, SIGRTMIN_2 = 34, SI_QUEUED = -1 };
-enum { SIG_BLOCK_THESE = 0, SIG_UNBLOCK_THESE = 1 };
+enum { PR_SET_DUMPABLE = 4, SIG_BLOCK_THESE = 0, SIG_UNBLOCK_THESE = 1 };
 
 struct account {
     volatile long tid; // the kernel writes it: CLONE_PARENT_SETTID
@@ -293,6 +293,8 @@ __attribute__((used, noreturn)) void begin(long argc, char **argv)
         long_path[i] = i % 100 ? 'd' : '/';
     accounts = (struct account *)syscall6(__NR_mmap, 0, sizeof(struct account) * (MAX_THREADS + 1), PROT_READ_WRITE,
                                           MAP_SHARED_ANONYMOUS, -1, 0);
+    // No core: a handler that goes away while it is written would send SIGPIPE.
+    syscall6(__NR_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0, 0);
     long pid = syscall6(__NR_fork, 0, 0, 0, 0, 0, 0);
     if (pid == 0)
         child(threads);
