@@ -260,6 +260,8 @@ struct process_entry {
     __u64 kernel_kill_ns;  /* SIGKILL by the kernel itself (SEND_SIG_PRIV), as the OOM killer does; 0: none */
     __u64 memory_ended;    /* threads that had changed the address space and ended before the process, since its exec */
     __u64 memory_ended_ns; /* the last of them */
+    __u64 calls_ended;     /* made by threads that had a ring and ended before the process */
+    __u64 threads_ended;   /* so many */
     __u64 break_end;       /* what the last brk left whose entry was not recorded; 0: none since its exec */
 
     __u64 signals; /* records written so far */
@@ -701,6 +703,7 @@ enum loss_place {
     LOSS_IN_FLIGHT, /* a reclaim or block request in flight that found no room */
     LOSS_MAPS,      /* ring buffer full: some of the mappings */
     LOSS_POINTERS,  /* ring buffer full: what the stack points at */
+    LOSS_DEATH,     /* a process that died without an entry in map "processes" */
     LOSS_PLACES
 };
 

@@ -120,15 +120,6 @@ static __always_inline int gap_over(struct probe_setting *setting, __u64 now)
     return __sync_val_compare_and_swap(&setting->last_capture_ns, last, now) == last;
 }
 
-/* count_loss() is for programs that are not preempted. */
-static __always_inline void count_lost_trigger(void)
-{
-    __u32 place = LOSS_TRIGGER;
-    __u64 *count = bpf_map_lookup_elem(&losses, &place);
-    if (count)
-        __sync_fetch_and_add(count, 1);
-}
-
 /* Sends the latency_event and, not more often than is wanted, what the thread looks like
  * now.  The event is reserved first and submitted last: the reader gets all of it at once,
  * in this order. */
@@ -142,7 +133,7 @@ static __noinline int report_slow(struct task_struct *task, struct slow_call *ca
     struct latency_event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
     if (!event) {
         COUNT(probe, unsent);
-        count_lost_trigger();
+        count_loss(LOSS_TRIGGER);
         return 0;
     }
     fill_header(&event->h, EVENT_LATENCY, task);

@@ -136,5 +136,5 @@ static __always_inline void count_loss(__u32 place)
 {
     __u64 *count = bpf_map_lookup_elem(&losses, &place);
     if (count)
-        *count += 1; /* per CPU, and programs do not preempt each other */
+        __sync_fetch_and_add(count, 1); /* per CPU, but uprobe programs may be preempted */
 }

@@ -111,12 +111,16 @@ static __always_inline void note_child_exit(struct task_struct *task)
 #define SIGNAL_GROUP_EXIT_FLAG 0x04 /* include/linux/sched/signal.h: the whole process is ending */
 
 /* The records of a thread that ends before its process go with it: said how many, and until when. */
-static __always_inline void note_ended_memory(struct task_struct *task, __u32 tgid, const struct thread_slot *thread)
+static __always_inline void note_ended(struct task_struct *task, __u32 tgid, const struct thread_slot *thread)
 {
-    if (!thread->memory_events || BPF_CORE_READ(task, signal, flags) & SIGNAL_GROUP_EXIT_FLAG)
+    if (BPF_CORE_READ(task, signal, flags) & SIGNAL_GROUP_EXIT_FLAG)
         return;
     struct process_entry *process = bpf_map_lookup_elem(&processes, &tgid);
     if (!process)
+        return;
+    __sync_fetch_and_add(&process->calls_ended, thread->syscalls);
+    __sync_fetch_and_add(&process->threads_ended, 1);
+    if (!thread->memory_events)
         return;
     process->memory_ended_ns = thread->exit_ns;
     __sync_fetch_and_add(&process->memory_ended, 1);
@@ -135,7 +139,7 @@ int BPF_PROG(process_exit, struct task_struct *task)
             struct thread_slot *thread = bpf_map_lookup_elem(&threads, &slot);
             if (thread) {
                 thread->exit_ns = bpf_ktime_get_ns();
-                note_ended_memory(task, tgid, thread);
+                note_ended(task, tgid, thread);
                 if (__sync_lock_test_and_set(&thread->state, SLOT_EXITED) != SLOT_PINNED) {
                     thread->state = SLOT_FREE;
                     free_slot(slot);

@@ -125,8 +125,11 @@ int BPF_PROG(signal_taken, int delivered, struct kernel_siginfo *info, struct k_
         return 0;
     __u64 bit = BIT(number);
     struct process_entry *process = ensure_process(task);
-    if (!process)
+    if (!process) {
+        if (disposition == DISPOSITION_FATAL && (fatal_signals & bit) && tid == task->tgid) /* once a process */
+            count_loss(LOSS_DEATH);
         return 0;
+    }
 
     if (group_exit_code == 0) { /* its own signal, not the group's end reaching a sibling */
         __u64 index;

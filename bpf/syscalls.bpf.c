@@ -49,6 +49,10 @@ static __always_inline int keep_path(struct thread_slot *thread, struct thread_s
                                      __u64 path)
 {
     __u32 offset = thread->path_offset & (PATH_LAP - 1);
+    char first;
+    /* where it can read nothing, bpf_probe_read_user_str() clears all it was given room for: other paths */
+    if (bpf_probe_read_user(&first, 1, (void *)path))
+        return 0;
     long length = bpf_probe_read_user_str(side->heap + offset, PATH_MAX_LEN, (void *)path);
     if (length <= 0)
         return 0;
@@ -65,7 +69,7 @@ static __always_inline int keep_path(struct thread_slot *thread, struct thread_s
             count_loss(LOSS_PATH_CUT);
         }
     }
-    offset += length;
+    offset += (length + 7) & ~7; /* it copies whole words, beyond the NUL too (strncpy_from_user) */
     if (offset >= PATH_LAP) {
         offset = 0;
         thread->path_lap += 1;

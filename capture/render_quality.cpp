@@ -41,6 +41,7 @@ public:
         json["recorded"] = recorded_;
         json["overwritten"] = overwritten_;
         json["lost"] = lost_;
+        json["ended"] = ended();
         json["accounts"] = accounts_json(process_);
         json["gap"] = gap();
         json["missing"] = missing_;
@@ -139,6 +140,7 @@ private:
             because("the process had no entry: its signals and forks were not recorded");
         } else {
             const bpf::process_entry &entry = *process_.entry;
+            overwritten_ += entry.calls_ended; // others have their rings now
             lost_ = entry.syscalls_unrecorded;
             loss("system calls", "made by threads that had no slot", entry.syscalls_unrecorded);
             loss("threads", "had no slot", entry.threads_unrecorded);
@@ -150,6 +152,13 @@ private:
         if (!redactor_.problem().empty())
             loss("redaction", redactor_.problem(), 1);
         loss("redaction", "texts left out whole: matching the patterns took too long", redactor_.given_up());
+    }
+
+    // Threads that were no more when the incident came; their calls are among those overwritten.
+    Json ended() const {
+        if (!process_.entry)
+            return nullptr;
+        return {{"threads", process_.entry->threads_ended}, {"calls", process_.entry->calls_ended}};
     }
 
     // Of a process that is older than this life of incidentd, and of the gap before it.

@@ -45,6 +45,8 @@ const char *loss_name(int place) {
         return "ring buffer: mappings";
     case bpf::LOSS_POINTERS:
         return "ring buffer: memory the stack points at";
+    case bpf::LOSS_DEATH:
+        return "processes: deaths of those without an entry";
     default:
         return "unknown place";
     }
@@ -71,6 +73,7 @@ const char *loss_reason(int place) {
         return "full, or filling: [record] ring_buffer is too small for what died at once";
     case bpf::LOSS_SLOT:
     case bpf::LOSS_PROCESS_ENTRY:
+    case bpf::LOSS_DEATH:
         return "more live threads or processes than configured";
     case bpf::LOSS_PATH_FAULT:
         return "the memory was unreadable at entry and at return";

@@ -102,6 +102,18 @@ TEST(RenderIncident, SenderFromTheLastRecordElseFromSiginfo) {
     EXPECT_EQ(sender["comm"], "who");
 }
 
+TEST(RenderIncident, CallsOfThreadsThatEndedCountAsOverwritten) {
+    Made made;
+    const auto before = made.incident()["quality"];
+    made.input.process.entry->calls_ended = 1000;
+    made.input.process.entry->threads_ended = 3;
+    const auto after = made.incident()["quality"];
+    EXPECT_EQ(after["overwritten"].get<int>(), before["overwritten"].get<int>() + 1000);
+    EXPECT_EQ(after["ended"]["threads"], 3);
+    EXPECT_EQ(after["ended"]["calls"], 1000);
+    EXPECT_EQ(after["complete"], true);
+}
+
 TEST(RenderIncident, CompleteOnlyWhenNothingIsMissing) {
     Made made;
     EXPECT_EQ(made.incident()["quality"]["complete"], true) << made.incident()["quality"].dump(2);

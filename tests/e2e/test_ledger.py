@@ -37,6 +37,16 @@ def test_the_sum_over_the_process(recorder):
     assert accounted(recorder.incident(pid).quality) == sum(account.entered for account in accounts)
 
 
+def test_threads_that_have_ended(recorder):
+    """Others have their rings now: what they did is in the process's account."""
+    pid, (first, *others) = ledger(20, 200, "ended")
+    incident = recorder.incident(pid)
+    assert incident.tids == {first.tid}
+    assert accounted(incident.accounting(first.tid)) == first.entered
+    assert incident.quality["ended"] == {"threads": 20, "calls": sum(one.entered for one in others)}
+    assert accounted(incident.quality) == first.entered + sum(one.entered for one in others)
+
+
 def test_what_was_recorded(recorder):
     pid, accounts = ledger(2, 10, "blocked")
     incident = recorder.incident(pid)

@@ -1,4 +1,4 @@
-// ledger THREADS CALLS blocked|running|waiting [KIND]: a program whose every syscall is counted.
+// ledger THREADS CALLS blocked|running|waiting|ended [KIND]: a program whose every syscall is counted.
 //
 // It forks a child that starts THREADS threads; thread i does CALLS + i times what KIND says:
 //     calls      getppid (this is meant without a KIND)
@@ -6,10 +6,10 @@
 //     memory     mmap, mremap, munmap and a munmap that fails, by turns
 //     signals    sends itself SIGUSR1 or, with a queue of two, SIGRTMIN+2, which it handles
 //     children   (the first thread only, CALLS of them) forks a child that exits, and waits
-// Then each blocks in a futex or, `running`, goes on with getppid until killed, and the child's
-// first thread dies of a null write; `waiting`, it first says so, reads standard input, and makes
-// CALLS getppid calls.  The counts live in memory shared with the parent, which prints them when
-// the child is gone:
+// Then each blocks in a futex or, `running`, goes on with getppid until killed, or, `ended`, exits, which the
+// first thread waits for by asking after it (tgkill); and the child's first thread dies of a null write; `waiting`, it
+// first says so, reads standard input, and makes CALLS getppid calls.  The counts live in memory shared with the
+// parent, which prints them when the child is gone:
 //     pid PID
 //     TID ENTERED RETURNED EVENTS CUT UNREADABLE      (one line a thread, the first thread first)
 // A count starts with the thread's birth.  ENTERED is raised before a call, RETURNED
@@ -55,7 +55,7 @@ struct signal_info { // include/uapi/asm-generic/siginfo.h, of a queued signal
 static struct account *accounts; // shared with the parent
 static char stacks[MAX_THREADS + 1][STACK_SIZE] __attribute__((aligned(16)));
 static long calls_each;
-static int goes_on, waits;
+static int goes_on, waits, ends;
 static char kind = 'c';
 static char long_path[LONG_PATH + 1];
 static volatile int ready;
@@ -192,6 +192,8 @@ static __attribute__((noreturn)) void thread(long index)
     for (long i = 0; i < calls_each + index; i++)
         act(mine, index, i);
     __atomic_fetch_add(&ready, 1, __ATOMIC_SEQ_CST);
+    if (ends)
+        counted(mine, __NR_exit, 0, 0, 0, 0, 0);
     while (goes_on)
         counted(mine, __NR_getppid, 0, 0, 0, 0, 0);
     counted(mine, __NR_futex, (long)&bed, FUTEX_WAIT, 0, 0, 0);
@@ -251,7 +253,10 @@ static __attribute__((noreturn)) void child(long threads)
         start_thread(i);
     while (ready < threads)
         __builtin_ia32_pause();
-    if (!goes_on)
+    for (long i = 1; i <= threads && ends; i++)
+        while (counted(&accounts[0], __NR_tgkill, accounts[0].tid, accounts[i].tid, 0, 0, 0) == 0)
+            ;
+    if (!goes_on && !ends)
         wait_until_all_sleep(threads);
     if (waits)
         wait_and_call();
@@ -287,6 +292,7 @@ __attribute__((used, noreturn)) void begin(long argc, char **argv)
     calls_each = number_in(argv[2]);
     goes_on = argv[3][0] == 'r';
     waits = argv[3][0] == 'w';
+    ends = argv[3][0] == 'e';
     if (argc > 4)
         kind = argv[4][argv[4][0] == 'c']; // calls: 'a', children: 'h'
     for (long i = 0; i < LONG_PATH; i++)
