@@ -286,6 +286,12 @@ static __always_inline void end_call(struct task_struct *task, struct thread_slo
         end_memory(task, thread, slot, record, class_memory(class));
 }
 
+/* The child returns from the call that made it: it has made no call yet. */
+static __always_inline int is_birth(__u32 class, long ret)
+{
+    return (class & CLASS_FORK) && ret == 0;
+}
+
 /* The call returns in the thread slot of which nobody has seen its entry. */
 static __always_inline int record_whole(struct task_struct *task, struct thread_slot *thread, __u32 slot,
                                         struct pt_regs *regs, long ret)
@@ -304,9 +310,9 @@ static __always_inline int record_whole(struct task_struct *task, struct thread_
         flags |= SYSCALL_ARGS_GONE;
     }
     __u32 class = syscall_class[compat][nr & (SYSCALL_CLASSES - 1)];
-    if ((class & (CLASS_FORK | CLASS_EXEC)) && ret == 0) {
-        if (class & CLASS_FORK) /* the child, which has made no call yet */
-            return 0;
+    if (is_birth(class, ret))
+        return 0;
+    if ((class & CLASS_EXEC) && ret == 0) {
         flags |= SYSCALL_ARGS_GONE;
         class = 0;
     }
@@ -361,6 +367,9 @@ int BPF_PROG(record_exit, struct pt_regs *regs, long ret)
     if (!thread || thread->epoch != epoch) {
         /* of a thread that has no slot the entry has been counted */
         if (entries_recorded && value == (SLOT_REFUSED | epoch))
+            return 0;
+        /* one that gets no slot must not be told as having lost a call */
+        if (is_birth(syscall_class[is_compat(task)][regs->orig_ax & (SYSCALL_CLASSES - 1)], ret))
             return 0;
         thread = settle(task, entry);
         if (!thread)

@@ -4,6 +4,7 @@ import pytest
 
 from lib.compiled import compiled
 from lib.daemon import CRASH_RULE
+from lib.ledger import assert_each_call_is_accounted, ledger
 from lib.programs import victim
 from lib.victims import run, running
 from lib.wait import until
@@ -85,12 +86,8 @@ def test_an_exec_leaves_no_arguments(daemon, returns):
 @pytest.mark.parametrize("threads, calls", [(1, 20), (8, 400), (2, 100_000)])
 def test_the_ledger(daemon, threads, calls):
     watcher = daemon(config="[record]\ndurations = false\n")
-    ended = run(victim("ledger"), str(threads), str(calls), "blocked")
-    incident = watcher.incident(int(ended.lines[0].removeprefix("pid ")))
-    for tid, entered, _ in (map(int, line.split()) for line in ended.lines[1:]):
-        counts = incident.accounting(tid)
-        assert counts["recorded"] + counts["overwritten"] + counts["lost"] == entered
-        assert counts["recorded"] == len(incident.calls(tid)) == min(entered, 128)
+    pid, accounts = ledger(threads, calls, "blocked")
+    assert_each_call_is_accounted(watcher.incident(pid), accounts)
 
 
 @pytest.mark.parametrize("durations", [True, False])
