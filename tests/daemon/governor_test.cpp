@@ -1,0 +1,289 @@
+// The cost budget: what is left out first, when it comes back, and that it does not flap.
+#include "daemon/governor.h"
+
+#include <gtest/gtest.h>
+
+namespace incident::daemon {
+namespace {
+
+using rules::Allocations;
+using Kind = CostStep::Kind;
+using What = Governor::Change::What;
+
+constexpr std::uint64_t second = 1'000'000'000;
+
+// A host of 2 CPUs whose load the test sets; the budget of each is 1 %, so 2 % of one in total.
+class Governed : public ::testing::Test {
+protected:
+    Governor governor{{.share = 0.01, .every_ns = second}};
+    std::uint64_t now = 1000 * second;
+    double rest = 0; // what recording and the daemon take, of a CPU
+    struct Load {
+        std::uint32_t pid;
+        Allocations asked;
+        double sizes, history; // what the levels take, or would
+    };
+    std::vector<Load> heaps;
+    struct Probe {
+        std::string key;
+        double share;
+    };
+    std::vector<Probe> probes;
+    double durations = 0;
+    bool can_leave_durations = true;
+
+    bool in_force(Kind kind, const std::string &subject = "") const {
+        for (const auto &step : governor.steps())
+            if (step.kind == kind && step.subject == subject)
+                return true;
+        return false;
+    }
+    Allocations level(const Load &heap) const {
+        const std::string pid = std::to_string(heap.pid);
+        if (in_force(Kind::SizesToPages, pid))
+            return Allocations::Pages;
+        return in_force(Kind::HistoryToSizes, pid) ? std::min(heap.asked, Allocations::Sizes) : heap.asked;
+    }
+    CostMeasurement measurement() const {
+        CostMeasurement m{.t_ns = now, .cpus = 2, .programs = rest};
+        for (const Load &heap : heaps) {
+            CostMeasurement::Heap line{.pid = heap.pid, .comm = "heap", .asked = heap.asked, .level = level(heap)};
+            const bool history = line.level == Allocations::History, sizes = line.level == Allocations::Sizes;
+            line.share = history ? heap.history : sizes ? heap.sizes : 0;
+            line.lower_saves = history ? heap.history - heap.sizes : line.share;
+            line.higher_adds = sizes && heap.asked == Allocations::History ? heap.history - heap.sizes : 0;
+            m.programs += line.share;
+            m.heaps.push_back(line);
+        }
+        m.durations = {.can_be_left_out = can_leave_durations, .share = durations};
+        m.programs += in_force(Kind::Durations) ? 0 : durations;
+        for (const Probe &probe : probes) {
+            const bool on = !in_force(Kind::Probes, probe.key);
+            m.programs += on ? probe.share : 0;
+            m.probes.push_back({probe.key, probe.key, {probe.key + ":0"}, on, on ? probe.share : 0, on ? 1000.0 : 0});
+        }
+        return m;
+    }
+    std::vector<Governor::Change> measure() {
+        now += second;
+        return governor.measured(measurement());
+    }
+    // "taken 7", "undone 7", by subject; durations have none
+    std::vector<std::string> measured(unsigned times = 1) {
+        std::vector<std::string> said;
+        for (; times; --times)
+            for (const auto &change : measure())
+                said.push_back((change.what == What::Taken    ? "taken "
+                                : change.what == What::Undone ? "undone "
+                                                              : "moot ") +
+                               std::to_string(static_cast<int>(change.step.kind)) + change.step.subject);
+        return said;
+    }
+    using Said = std::vector<std::string>;
+};
+
+TEST_F(Governed, NothingIsDoneWithinTheBudget) {
+    rest = 0.0199;
+    heaps = {{7, Allocations::History, 0, 0}};
+    probes = {{"p", 0}};
+    EXPECT_TRUE(measured(100).empty());
+    EXPECT_FALSE(governor.at_the_end());
+}
+
+TEST_F(Governed, NothingIsEverDoneWithoutABudget) {
+    governor = Governor({.share = std::nullopt, .every_ns = second});
+    rest = 2;
+    probes = {{"p", 1}};
+    EXPECT_TRUE(measured(10).empty());
+    EXPECT_FALSE(governor.at_the_end());
+}
+
+TEST_F(Governed, TheOrderOfTheSteps) {
+    rest = 1;
+    heaps = {
+        {7, Allocations::History, 0.1, 0.2}, {8, Allocations::History, 0.1, 0.3}, {9, Allocations::Sizes, 0.05, 0}};
+    durations = 0.01;
+    probes = {{"cool", 0.004}, {"warm", 0.008}};
+    EXPECT_EQ(measured(), Said{"taken 08"}); // the costliest history first
+    EXPECT_EQ(measured(), Said{"taken 07"});
+    EXPECT_EQ(measured(3), (Said{"taken 17", "taken 18", "taken 19"}));
+    EXPECT_EQ(measured(), Said{"taken 2"});
+    EXPECT_EQ(measured(2), (Said{"taken 3warm", "taken 3cool"}));
+    EXPECT_FALSE(governor.at_the_end());
+    EXPECT_TRUE(measured().empty());
+    EXPECT_TRUE(governor.at_the_end()) << "recording alone is too much, and that is said";
+    rest = 0.019;
+    measured();
+    EXPECT_FALSE(governor.at_the_end());
+}
+
+TEST_F(Governed, OneStepAMeasurementAndNoMoreThanNeeded) {
+    heaps = {{7, Allocations::History, 0.001, 0.03}, {8, Allocations::History, 0.001, 0.004}};
+    EXPECT_EQ(measured(), Said{"taken 07"});
+    EXPECT_TRUE(measured().empty());
+    EXPECT_EQ(level(heaps[1]), Allocations::History);
+}
+
+TEST_F(Governed, AStepThatSavesNextToNothingIsPassedOver) {
+    rest = 0.03;
+    heaps = {{7, Allocations::History, 0, 0.0005}};
+    durations = 0.0005;
+    probes = {{"p", 0.0005}};
+    EXPECT_TRUE(measured(5).empty());
+    EXPECT_TRUE(governor.at_the_end());
+}
+
+TEST_F(Governed, DurationsStayWhereARuleNeedsThem) {
+    rest = 0.02;
+    durations = 0.01;
+    can_leave_durations = false;
+    EXPECT_TRUE(measured(5).empty());
+    EXPECT_TRUE(governor.at_the_end());
+}
+
+TEST_F(Governed, AProbeThatIsTooMuchByItselfGoesAtOnceThoughTheTotalIsNot) {
+    probes = {{"hot", 0.012}, {"cool", 0.004}, {"hotter", 0.0101}};
+    const auto changes = measure();
+    ASSERT_EQ(changes.size(), 2u);
+    EXPECT_TRUE(changes[0].step.by_itself && changes[1].step.by_itself);
+    EXPECT_EQ(changes[0].step.subject, "hot");
+    EXPECT_EQ(changes[1].step.subject, "hotter");
+    EXPECT_EQ(changes[0].step.conditions, std::vector<std::string>{"hot:0"});
+}
+
+TEST_F(Governed, WhatAHotProbeSavesIsNotSavedTwice) {
+    rest = 0.015;
+    heaps = {{7, Allocations::History, 0, 0.003}};
+    probes = {{"hot", 0.02}};
+    EXPECT_EQ(measured(), Said{"taken 3hot"}) << "without it the total is within the budget";
+}
+
+TEST_F(Governed, TheLastStepIsUndoneFirst) {
+    heaps = {{7, Allocations::History, 0.03, 0.06}};
+    EXPECT_EQ(measured(2), (Said{"taken 07", "taken 17"}));
+    heaps[0].sizes = 0.002, heaps[0].history = 0.004;
+    const auto said = measured(20);
+    EXPECT_EQ(said, (Said{"undone 17", "undone 07"}));
+    EXPECT_TRUE(governor.steps().empty());
+}
+
+TEST_F(Governed, ItTakesSeveralCalmMeasurementsInARow) {
+    heaps = {{7, Allocations::History, 0.001, 0.03}};
+    EXPECT_EQ(measured(), Said{"taken 07"});
+    heaps[0].history = 0.002;
+    for (int i = 0; i < 10; ++i) { // every third is not calm
+        rest = 0;
+        EXPECT_TRUE(measured(2).empty());
+        rest = 0.018; // within the budget, above 70 % of it
+        EXPECT_TRUE(measured().empty());
+    }
+    rest = 0;
+    EXPECT_TRUE(measured(2).empty());
+    EXPECT_EQ(measured(), Said{"undone 07"});
+}
+
+TEST_F(Governed, ASteadyLoadDoesNotFlap) {
+    heaps = {{7, Allocations::History, 0.005, 0.025}};
+    EXPECT_EQ(measured(), Said{"taken 07"});
+    EXPECT_TRUE(measured(10'000).empty()) << "undone it would be too much again, and that is known";
+}
+
+TEST_F(Governed, ALoadBetweenCalmAndTheBudgetStaysAsItIs) {
+    heaps = {{7, Allocations::History, 0.005, 0.025}};
+    measured();
+    heaps[0].history = 0.016; // would fit, with less than 30 % to spare
+    EXPECT_TRUE(measured(1000).empty());
+    heaps[0].history = 0.013;
+    EXPECT_EQ(measured(10), Said{"undone 07"});
+}
+
+TEST_F(Governed, AProbeThatStaysHotIsTriedMoreAndMoreRarely) {
+    probes = {{"hot", 0.5}};
+    std::vector<std::uint64_t> taken;
+    for (unsigned i = 0; i < 8 * 3600; ++i)
+        for (const auto &change : measure())
+            if (change.what == What::Taken)
+                taken.push_back(change.step.since_ns);
+    ASSERT_GE(taken.size(), 12u);
+    ASSERT_LE(taken.size(), 20u) << "8 hours of measurements";
+    for (std::size_t i = 2; i < taken.size(); ++i)
+        EXPECT_GE(taken[i] - taken[i - 1], taken[i - 1] - taken[i - 2]);
+    EXPECT_GE(taken.back() - taken[taken.size() - 2], Governor::longest_wait_ns);
+    EXPECT_LE(taken.back() - taken[taken.size() - 2], Governor::longest_wait_ns + 10 * second);
+}
+
+TEST_F(Governed, AProbeComesBackWhenItsLoadHasEnded) {
+    probes = {{"hot", 0.5}};
+    measured();
+    probes[0].share = 0.001;
+    EXPECT_EQ(measured(5), Said{"undone 3hot"});
+    EXPECT_TRUE(measured(1000).empty());
+    probes[0].share = 0.5; // long after: as if for the first time
+    const auto changes = measure();
+    ASSERT_EQ(changes.size(), 1u);
+    EXPECT_EQ(changes[0].step.retry_ns - changes[0].step.since_ns, Governor::calm_measurements * second);
+}
+
+TEST_F(Governed, AHotProbeThatWaitsDoesNotHoldUpTheOthers) {
+    probes = {{"hot", 0.5}};
+    for (int i = 0; i < 2000; ++i) // until its wait is long
+        measured();
+    heaps = {{7, Allocations::History, 0.001, 0.03}};
+    Said said = measured(2);
+    EXPECT_TRUE(in_force(Kind::HistoryToSizes, "7"));
+    heaps[0].history = 0.002;
+    said = measured(10);
+    EXPECT_FALSE(in_force(Kind::HistoryToSizes, "7"));
+}
+
+TEST_F(Governed, StepsAboutWhatIsGoneAreForgotten) {
+    rest = 1;
+    heaps = {{7, Allocations::History, 0.1, 0.2}};
+    durations = 0.01;
+    probes = {{"p", 0.5}};
+    measured(5);
+    ASSERT_EQ(governor.steps().size(), 4u);
+    heaps.clear(); // the process has ended, the rules are others
+    probes.clear();
+    can_leave_durations = false;
+    const auto said = measured();
+    EXPECT_EQ(said.size(), 4u);
+    for (const auto &one : said)
+        EXPECT_EQ(one.substr(0, 5), "moot ");
+    EXPECT_TRUE(governor.steps().empty());
+}
+
+TEST(GovernorText, Steps) {
+    CostStep step{.kind = Kind::Probes, .name = "uprobe:/bin/x:f", .by_itself = true};
+    step.share = 0.032;
+    step.calls_per_second = 41'000;
+    step.retry_ns = 5 * second;
+    const std::int64_t offset = (3 * 3600 + 14 * 60) * static_cast<std::int64_t>(second);
+    EXPECT_EQ(step_text(step), "uprobe:/bin/x:f detached");
+    EXPECT_EQ(step_reason(step, 0.01, offset), "over the cost budget: 3.2 % of a CPU at 41,000 calls a second, "
+                                               "budget 1 %; tried again at 03:14:05Z");
+    step.by_itself = false;
+    step.total = 0.0205;
+    EXPECT_EQ(step_reason(step, 0.0005, offset),
+              "over the cost budget: 2.1 % of each CPU in total, this saves 3.2 % of a CPU at 41,000 calls a second, "
+              "budget 0.05 %; tried again when there is room, not before 03:14:05Z");
+    step.kind = Kind::HistoryToSizes;
+    step.name = "pid 7 (server)";
+    EXPECT_EQ(step_text(step), "the heap of pid 7 (server) is recorded at level \"sizes\", without history");
+    step.kind = Kind::SizesToPages;
+    EXPECT_EQ(step_text(step), "allocations of pid 7 (server) are not recorded");
+    step.kind = Kind::Durations;
+    EXPECT_EQ(step_text(step), "durations of system calls are not measured");
+}
+
+TEST(GovernorText, Percents) {
+    EXPECT_EQ(percent_text(0), "0 %");
+    EXPECT_EQ(percent_text(0.0005), "0.05 %");
+    EXPECT_EQ(percent_text(0.01), "1 %");
+    EXPECT_EQ(percent_text(0.032), "3.2 %");
+    EXPECT_EQ(percent_text(1), "100 %");
+    EXPECT_EQ(percent_text(12.34), "1,234 %"); // of one CPU
+}
+
+} // namespace
+} // namespace incident::daemon
