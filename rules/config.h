@@ -4,6 +4,8 @@
 #include "rules/rule.h"
 #include "rules/storm.h"
 
+#include <optional>
+
 namespace incident::rules {
 
 struct Config {
@@ -34,6 +36,11 @@ struct Config {
         std::uint64_t bytes = 2ull << 30;
         std::uint64_t keep_free = 1ull << 30;
     } budget;
+    struct Cost { // what incidentd itself may take
+        // Of each CPU, all together; and of one CPU, a probe by itself.  nullopt: "off".
+        std::optional<double> budget = 0.01;
+        Nanoseconds every{std::chrono::seconds(60)}; // from measurement to measurement: 1 s..1 h
+    } cost;
     struct Privacy {
         std::vector<std::string> redact; // ECMAScript regular expressions, replaced by "[redacted]"
     } privacy;

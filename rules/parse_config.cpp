@@ -36,6 +36,7 @@ public:
             table.size("bytes", 1 * MiB, 64 * TiB, config_.budget.bytes);
             table.size("keep_free", 0 * MiB, 64 * TiB, config_.budget.keep_free);
         });
+        section(file, "cost", [this](TableReader &table) { cost(table); });
         section(file, "privacy", [this](TableReader &table) { redact(table); });
         section(file, "safety", [this](TableReader &table) { safety(table); });
         section(file, "access", [this](TableReader &table) { access(table); });
@@ -127,6 +128,20 @@ private:
         }
     }
 
+    void cost(TableReader &table) {
+        table.duration("every", seconds(1), hours(1), config_.cost.every);
+        const Node *node = table.find("budget");
+        const std::string forms = percent_forms + R"(, or "off")";
+        if (node == nullptr || !table.expect(*node, Node::Kind::String, "budget", forms))
+            return;
+        if (node->string == "off")
+            config_.cost.budget.reset();
+        else if (const auto share = parse_percent(node->string))
+            config_.cost.budget = *share;
+        else
+            table.error(*node, fmt::format("'budget' {}", share.error()), forms);
+    }
+
     void redact(TableReader &table) {
         for (const Node *item : optional_values(table, "redact")) {
             if (!table.expect(*item, Node::Kind::String, "redact", "a regular expression, or a list of them"))
@@ -212,6 +227,8 @@ private:
         {"bundles", "[budget]"},
         {"bytes", "[budget]"},
         {"keep_free", "[budget]"},
+        {"budget", "[cost]"},
+        {"every", "[cost]"},
         {"redact", "[privacy]"},
         {"allow_dump", "[safety]"},
         {"never", "[safety]"},

@@ -10,6 +10,7 @@ namespace incident::rules {
 
 const std::string duration_forms = R"(durations are written "50us", "900ms", "5s", "2m", "1h" or "1d")";
 const std::string size_forms = R"(sizes are written "512B", "16KiB", "4MiB", "2GiB" or "1TiB")";
+const std::string percent_forms = R"(shares are written "1%" or "0.05%")";
 
 namespace {
 
@@ -114,6 +115,20 @@ std::expected<Nanoseconds, UnitError> parse_duration(std::string_view text) {
 
 std::expected<std::uint64_t, UnitError> parse_size(std::string_view text) {
     return parse(text, sizes, "size", size_forms);
+}
+
+std::expected<double, std::string> parse_percent(std::string_view text) {
+    double number = 0;
+    const auto [end, problem] =
+        std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
+    const std::string_view unit = text.substr(static_cast<std::size_t>(end - text.data()));
+    if (problem == std::errc() && unit.empty())
+        return std::unexpected(fmt::format("needs a unit: {}", quote(text)));
+    if (problem != std::errc() || unit != "%")
+        return std::unexpected(fmt::format("is not a share: {}", quote(text)));
+    if (!(number > 0) || number > 100) // also of "nan"
+        return std::unexpected(fmt::format("must be above 0% and at most 100%, found {}", quote(text)));
+    return number / 100;
 }
 
 std::string duration_text(Nanoseconds value) {

@@ -156,6 +156,8 @@ TEST(ParseConfig, EveryKey) {
     EXPECT_EQ(c.budget.bundles, 5u);
     EXPECT_EQ(c.budget.bytes, 10ull << 30);
     EXPECT_EQ(c.budget.keep_free, 0u);
+    EXPECT_EQ(c.cost.budget, 0.0025);
+    EXPECT_EQ(c.cost.every, seconds(30));
     EXPECT_THAT(c.privacy.redact, ElementsAre("password=\\S+", "token"));
     EXPECT_THAT(c.safety.never, ElementsAre("sshd", "*.mount"));
     EXPECT_EQ(c.log_level, "debug");
@@ -256,6 +258,8 @@ TEST(Shipped, ConfigurationStatesTheDefaults) {
     EXPECT_EQ(a.budget.bundles, defaults.budget.bundles);
     EXPECT_EQ(a.budget.bytes, defaults.budget.bytes);
     EXPECT_EQ(a.budget.keep_free, defaults.budget.keep_free);
+    EXPECT_EQ(a.cost.budget, defaults.cost.budget);
+    EXPECT_EQ(a.cost.every, defaults.cost.every);
     EXPECT_EQ(a.safety.allow_dump, defaults.safety.allow_dump);
     EXPECT_EQ(a.safety.dumps_per_hour, defaults.safety.dumps_per_hour);
     EXPECT_EQ(a.access.group, defaults.access.group);

@@ -34,6 +34,14 @@ TEST(Units, Sizes) {
         EXPECT_FALSE(parse_size(text)) << text;
 }
 
+TEST(Units, Shares) {
+    EXPECT_EQ(parse_percent("1%").value_or(0), 0.01);
+    EXPECT_EQ(parse_percent("0.05%").value_or(0), 0.0005);
+    EXPECT_EQ(parse_percent("100%").value_or(0), 1);
+    for (const char *text : {"", "1", "%", "0%", "-1%", "101%", "nan%", "inf%", "1e-1%", "1 %", "1%%", "off"})
+        EXPECT_FALSE(parse_percent(text)) << text;
+}
+
 TEST(Units, TextIsTheLargestExactUnit) {
     EXPECT_EQ(duration_text(0ns), "0s");
     EXPECT_EQ(duration_text(1500us), "1500us");
