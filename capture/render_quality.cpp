@@ -48,6 +48,8 @@ public:
         json["losses"] = losses_;
         json["collectors"] = collectors();
         json["probes"] = probes();
+        json["cost"] = cost();
+        json["degraded"] = degraded();
         return json;
     }
 
@@ -196,6 +198,25 @@ private:
                             {"state", valid_utf8(probe.state)},
                             {"reason", probe.reason.empty() ? Json() : Json(valid_utf8(probe.reason))},
                             {"missed", probe.missed}});
+        return list;
+    }
+
+    Json cost() const {
+        const CostRecord &cost = context_.input.cost;
+        if (!cost.measured_ns)
+            return nullptr;
+        return {{"t_ns", cost.measured_ns},
+                {"budget", cost.budget ? Json(*cost.budget) : Json()},
+                {"total", cost.total},
+                {"programs", cost.programs},
+                {"daemon", cost.daemon}};
+    }
+
+    Json degraded() const {
+        Json list = Json::array();
+        for (const CostRecord::Step &step : context_.input.cost.degraded)
+            list.push_back(
+                {{"what", valid_utf8(step.what)}, {"reason", valid_utf8(step.reason)}, {"since_ns", step.since_ns}});
         return list;
     }
 

@@ -53,6 +53,19 @@ struct ProbeState {
     std::uint64_t runs = 0, run_ns = 0; // while run times were counted
 };
 
+// What the recorder itself took of the machine, and did without for that reason.
+struct CostRecord {
+    std::uint64_t measured_ns = 0;   // monotonic, the last time before the incident; 0: not yet
+    std::optional<double> budget;    // of each CPU; nullopt: no limit
+    double total = 0;                // of each CPU
+    double programs = 0, daemon = 0; // of one CPU: in the kernel, the daemon's own
+    struct Step {
+        std::string what, reason;
+        std::uint64_t since_ns = 0; // monotonic
+    };
+    std::vector<Step> degraded; // in force
+};
+
 // Readings of the three clocks taken together, so that any recorded time can be
 // converted: wall = t + (realtime_ns - monotonic_ns).
 struct Clocks {
@@ -104,6 +117,7 @@ struct IncidentInput {
     std::vector<Loss> losses; // global losses since the daemon started that can concern this incident
     std::vector<ProbeState> probes;
     std::optional<Gap> gap;           // before this life of incidentd
+    CostRecord cost;
     std::uint64_t signal_seen_ns = 0; // when the daemon read the trigger (monotonic)
 };
 

@@ -1,5 +1,7 @@
 #include "daemon/cost_meter.h"
 
+#include <algorithm>
+
 namespace incident::daemon {
 
 std::uint64_t CostMeter::tick(Recorder &recorder, std::uint64_t now_ns) {
@@ -7,7 +9,7 @@ std::uint64_t CostMeter::tick(Recorder &recorder, std::uint64_t now_ns) {
         auto on = recorder.count_run_times();
         if (!on) {
             problem_ = on.error().what;
-            return every_ns;
+            return every_ns_;
         }
         on_ = std::move(*on);
         before_ = recorder.run_times();
@@ -24,7 +26,8 @@ std::uint64_t CostMeter::tick(Recorder &recorder, std::uint64_t now_ns) {
         costs_[program] = {runs > 0 ? ns / runs : 0, seconds > 0 ? runs / seconds : 0,
                            seconds > 0 ? ns / 1e9 / seconds : 0};
     }
-    return every_ns;
+    measured_ns_ = now_ns;
+    return every_ns_ - std::min(every_ns_, lasts_ns);
 }
 
 std::optional<Cost> CostMeter::of(const std::vector<std::string> &programs) const {

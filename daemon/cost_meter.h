@@ -13,10 +13,13 @@ struct Cost {
 
 class CostMeter {
 public:
-    static constexpr std::uint64_t lasts_ns = 250'000'000, every_ns = 60'000'000'000;
+    static constexpr std::uint64_t lasts_ns = 250'000'000;
 
+    void set_period(std::uint64_t every_ns) { every_ns_ = every_ns; } // [cost] every
     // Begins or ends a measurement; returns when to call again (ns from now).
     std::uint64_t tick(Recorder &recorder, std::uint64_t now_ns);
+    bool counting() const { return bool(on_); }
+    std::uint64_t measured_ns() const { return measured_ns_; } // when the last measurement ended; 0: none yet
     // By program, of the last measurement; empty before there was one.
     const std::map<std::string, Cost> &costs() const { return costs_; }
     // Of several programs together; nullopt: not measured.  ns_per_run is their mean.
@@ -25,7 +28,7 @@ public:
 
 private:
     UniqueFd on_;
-    std::uint64_t began_ns_ = 0;
+    std::uint64_t every_ns_ = 60'000'000'000, began_ns_ = 0, measured_ns_ = 0;
     std::map<std::string, Recorder::RunTime> before_;
     std::map<std::string, Cost> costs_;
     std::string problem_;

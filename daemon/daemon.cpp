@@ -101,6 +101,9 @@ Result<std::unique_ptr<Daemon>> Daemon::start(const Options &options) {
         return fail("the configuration has errors; 'incidentd --check' shows them");
     daemon->config_ = config->config;
     spdlog::set_level(spdlog::level::from_str(daemon->config_.log_level));
+    const auto cost_every = static_cast<std::uint64_t>(daemon->config_.cost.every.count());
+    daemon->costs_.set_period(cost_every);
+    daemon->governor_ = Governor({daemon->config_.cost.budget, cost_every});
 
     auto loaded = load_rules(rule_directories(options), !options.rules.empty(), daemon->config_.safety.allow_dump);
     if (!loaded)
@@ -451,7 +454,9 @@ void Daemon::tell_manager() {
                                           .complaints = rule_errors_.size(),
                                           .reload_refused = reload_refused_,
                                           .incidents = counters_,
-                                          .pending = assembler_->open() + writer_->pending()});
+                                          .pending = assembler_->open() + writer_->pending(),
+                                          .cost_steps = governor_.steps().size(),
+                                          .cost_beyond_steps = governor_.at_the_end()});
     if (line == told_)
         return;
     told_ = line;
@@ -518,7 +523,8 @@ std::string Daemon::answer(const std::string &request) {
         return "{\"error\": \"unknown request\"}\n";
     const auto now = clock_ns(CLOCK_MONOTONIC);
     const ConditionStates states = condition_states();
-    return status_json({*recorder_, *engine_, *storm_, *hook_, *heaps_, config_.heap.memory, states, costs_,
+    const CostStatus costs{costs_, governor_, measured_, static_cast<std::int64_t>(clock_ns(CLOCK_REALTIME) - now)};
+    return status_json({*recorder_, *engine_, *storm_, *hook_, *heaps_, config_.heap.memory, states, costs,
                         rule_errors_, counters_, analyst_->counters(), analyst_->pending(),
                         assembler_->open() + writer_->pending(), assembler_->counters().suppressed,
                         assembler_->counters().joined, options_.state, lock_->before(),

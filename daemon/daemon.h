@@ -9,10 +9,12 @@
 #include "daemon/blocked_watch.h"
 #include "daemon/control.h"
 #include "daemon/core_follower.h"
+#include "daemon/cost_loads.h"
 #include "daemon/cost_meter.h"
 #include "daemon/dumper.h"
 #include "daemon/event_loop.h"
 #include "daemon/event_reader.h"
+#include "daemon/governor.h"
 #include "daemon/heap_watch.h"
 #include "daemon/hook.h"
 #include "daemon/latency_watch.h"
@@ -59,6 +61,12 @@ private:
     void on_memory();
     void on_deadlines();
     void on_cost();
+    CostSources cost_sources() const;
+    void log(const Governor::Change &change) const;
+    void obey_governor();
+    void record_durations();
+    void describe_steps(ConditionStates &states) const;
+    capture::CostRecord cost_record() const;
     void on_latency();
     void on_txg();
     void offer(const TxgStall &stall);
@@ -95,6 +103,10 @@ private:
     std::optional<rules::StormPolicy> storm_;
     std::optional<Dumper> dumper_;
     CostMeter costs_;
+    CostLoads loads_;
+    std::optional<CostMeasurement> measured_; // the last
+    Governor governor_;
+    std::set<std::string> left_out_; // by the governor: see CostSources
     BlockedWatch blocked_;
     MemoryWatch memory_{capture::OsRoots{}};
     ReclaimWatch reclaim_{capture::OsRoots{}};

@@ -18,8 +18,7 @@ namespace incident::daemon {
 void Daemon::apply_rules() {
     plan_ = plan_triggers(engine_->rules(), config_.safety.allow_dump);
     recorder_->apply(*engine_, plan_);
-    if (const auto set = recorder_->record_entries(config_.record.durations || plan_.durations); !set)
-        spdlog::error("calls have no durations: {}", set.error().what);
+    record_durations();
     recorder_->allow_captures(captures_per_second);
     allow_dumps();
     memory_.set_rules(engine_->rules());
@@ -57,6 +56,7 @@ ConditionStates Daemon::condition_states() const {
         for (std::size_t i = 0; i < rule.conditions.size(); ++i)
             if (std::holds_alternative<rules::TxgCondition>(rule.conditions[i].what))
                 states[fmt::format("{}:{}", rule.name, i)] = {zfs.state, zfs.reason};
+    describe_steps(states);
     return states;
 }
 
@@ -131,10 +131,6 @@ bool Daemon::tracepoint_has_come() const {
     });
 }
 
-void Daemon::on_cost() {
-    cost_timer_.arm_in(costs_.tick(*recorder_, clock_ns(CLOCK_MONOTONIC)));
-}
-
 // One signal a condition until the next second, while the hour has any left.
 void Daemon::allow_dumps() {
     for (unsigned bit = 0; bit < RULE_BITS; ++bit)
@@ -164,6 +160,7 @@ void Daemon::on_fire(const rules::Decision &decision, Assembly &assembly) {
     const auto &condition = decision.rule->conditions[decision.condition].what;
     auto &trigger = assembly.input.trigger;
     const auto &died = assembly.input.process.event;
+    assembly.input.cost = cost_record();
     assembly.heap = heaps_->source(died.h.tgid, died.h.process_start_boot_ns, died.fatal != 0);
     if (auto *reclaim = std::get_if<capture::ReclaimTrigger>(&trigger))
         reclaim_.describe(*reclaim, assembly.collected);

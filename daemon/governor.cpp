@@ -124,9 +124,8 @@ std::optional<CostStep> Governor::next_step(const CostMeasurement &now) const {
     const double least = least_saving * *budget_.share * now.cpus;
     for (const auto level : {rules::Allocations::History, rules::Allocations::Sizes}) {
         const Heap *costliest = nullptr;
-        for (const Heap &heap : now.heaps)
-            if (heap.level == level && heap.lower_saves >= least &&
-                (!costliest || heap.lower_saves > costliest->lower_saves))
+        for (const Heap &heap : now.heaps) // by all it takes: the way to "pages" is by "sizes"
+            if (heap.level == level && heap.share >= least && (!costliest || heap.share > costliest->share))
                 costliest = &heap;
         if (costliest)
             return step_of(*costliest);

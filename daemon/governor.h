@@ -7,7 +7,7 @@
 //   heaps recorded at level "sizes" go to "pages", likewise
 //   durations of system calls are not measured
 //   the costliest probes are taken off
-// A step that would save less than a twentieth of the budget is passed over.  Fatal signals, the OOM
+// What takes less than a twentieth of the budget is passed over.  Fatal signals, the OOM
 // killer and what happens to processes are no probes here: they are always recorded.
 //
 // Steps for the total are undone in the opposite order, one a measurement, after `calm_measurements`
@@ -117,6 +117,8 @@ private:
 std::string step_text(const CostStep &step);
 // Why, and when it is tried again; realtime_offset_ns: wall clock minus monotonic.
 std::string step_reason(const CostStep &step, double budget, std::int64_t realtime_offset_ns);
+// What is said where no step is left: what takes that much, and what can be done about it.
+std::string beyond_steps_text(const CostMeasurement &now, const Governor &governor);
 // "3.2 %", "0.05 %"
 std::string percent_text(double share);
 

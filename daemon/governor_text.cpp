@@ -3,6 +3,8 @@
 
 #include <fmt/chrono.h>
 
+#include <algorithm>
+
 namespace incident::daemon {
 
 namespace {
@@ -49,6 +51,15 @@ std::string step_reason(const CostStep &step, double budget, std::int64_t realti
     return fmt::format("over the cost budget: {}, budget {}; tried again {}{:%H:%M:%SZ}", cost, percent_text(budget),
                        step.by_itself ? "at " : "when there is room, not before ",
                        fmt::gmtime(static_cast<std::time_t>(retry_s)));
+}
+
+std::string beyond_steps_text(const CostMeasurement &now, const Governor &governor) {
+    const bool durations = now.durations.share > 0 && std::ranges::find(governor.steps(), CostStep::Kind::Durations,
+                                                                        &CostStep::kind) == governor.steps().end();
+    return fmt::format("recording alone takes {} of each CPU, over the budget of {}, and there is nothing left to do "
+                       "without: narrow the rules' match, {}or raise [cost] budget",
+                       percent_text(now.total()), percent_text(governor.budget().share.value_or(0)),
+                       durations ? "set [record] durations = false, " : "");
 }
 
 } // namespace incident::daemon

@@ -86,7 +86,7 @@ const Result<std::vector<HeapSite>> &HeapFunctionCache::of(const TargetFile &fil
 HeapProcess::HeapProcess(std::uint32_t pid, std::uint64_t start_boot_ns, std::uint64_t exec_ns, HeapWish wish,
                          std::unique_ptr<HeapSlot> slot, std::optional<HeapMaps> maps, std::string reason)
     : pid_(pid), start_boot_ns_(start_boot_ns), exec_ns_(exec_ns), wish_(wish), reason_(std::move(reason)),
-      maps_(std::move(maps)), slot_(std::move(slot)) {}
+      maps_(std::move(maps)), slot_(std::move(slot)), level_(wish.level) {}
 
 bool HeapProcess::put(const HeapSite &site, const TargetFile &file, capture::HeapFunction &function) {
     const bool frees = site.function == bpf::HEAP_FREE || site.function == bpf::HEAP_DELETE;
@@ -185,6 +185,28 @@ void HeapProcess::retire(Detacher &detacher) {
     }
 }
 
+void HeapProcess::limit(rules::Allocations level, std::string why, std::uint64_t now) {
+    const std::lock_guard lock(mutex_);
+    limited_ = std::move(why);
+    if (level == level_)
+        return;
+    level_ = level;
+    if (!slot_ || !wish_.sizes.history)
+        return;
+    const bool history = level == rules::Allocations::History;
+    if (history)
+        history_since_ns_ = now;
+    slot_->kernel().set_history_mask(slot_->number(), history ? wish_.sizes.history - 1 : ~0ull);
+}
+
+HeapProcess::Load HeapProcess::load() const {
+    if (!maps_)
+        return {};
+    const auto numbers = account();
+    const std::lock_guard lock(mutex_);
+    return {level_, numbers.sums.allocations, numbers.sums.frees + numbers.unknown_frees};
+}
+
 bpf::heap_account HeapProcess::account() const {
     const std::lock_guard lock(mutex_);
     return slot_ ? slot_->kernel().account(slot_->number()) : last_;
@@ -204,20 +226,21 @@ capture::HeapSnapshot HeapProcess::snapshot(const Copy *of, std::uint64_t now) c
     capture::HeapSnapshot heap;
     heap.asked = name_of(wish_.level);
     heap.exec_ns = exec_ns_;
+    HeapReading reading;
     {
         const std::lock_guard lock(mutex_);
         heap.since_ns = since_ns_;
         heap.functions = functions_;
-        heap.reason = reason_.empty() ? problem_ : reason_;
+        heap.reason = !reason_.empty() ? reason_ : !problem_.empty() ? problem_ : limited_;
+        heap.level = since_ns_ ? name_of(level_) : "pages";
+        reading.history_since_ns = history_since_ns_;
         if (!since_ns_ && heap.reason.empty())
             heap.reason = "the process ended before its probes were there";
     }
-    heap.level = heap.since_ns ? heap.asked : "pages";
     if (!maps_ || !heap.since_ns)
         return heap;
     const Copy all = of ? Copy{} : copy(now);
     const Copy &from = of ? *of : all;
-    HeapReading reading;
     reading.account = from.account;
     reading.history = from.history;
     reading.read_ns = from.read_ns;
@@ -230,14 +253,15 @@ capture::HeapSnapshot HeapProcess::snapshot(const Copy *of, std::uint64_t now) c
 
 HeapProcess::State HeapProcess::state() const {
     State state;
-    state.level = name_of(wish_.level);
     const auto numbers = maps_ ? account() : bpf::heap_account{};
     state.calls = numbers.sums.allocations + numbers.sums.frees + numbers.unknown_frees;
     state.lost = numbers.lost + numbers.no_frame + numbers.no_stack;
     const std::lock_guard lock(mutex_);
     state.since_ns = since_ns_;
     state.probed = static_cast<std::size_t>(std::ranges::count_if(functions_, &capture::HeapFunction::probed));
-    state.reason = reason_.empty() ? problem_ : reason_;
+    state.level = name_of(level_);
+    state.limited = level_ < wish_.level && reason_.empty();
+    state.reason = !reason_.empty() ? reason_ : !problem_.empty() ? problem_ : limited_;
     return state;
 }
 

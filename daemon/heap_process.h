@@ -81,6 +81,9 @@ public:
     void retire(Detacher &detacher);
     // On any thread: retire() is to come, and a look that is under way need not be finished.
     void end() { ended_ = true; }
+    // Records at that level, "sizes" or what was asked for, from now on; why: there is less, or "".  The account
+    // goes on; the history begins anew when it is kept again.
+    void limit(rules::Allocations level, std::string why, std::uint64_t now);
 
     // What is read now of a process that goes on; the rest, and all of one that is dead, when the bundle is written.
     struct Copy {
@@ -94,11 +97,17 @@ public:
 
     struct State {
         std::string level, reason;
+        bool limited = false; // recorded, but at less than was asked for
         std::uint64_t since_ns = 0;
         std::size_t probed = 0; // functions
         std::uint64_t calls = 0, lost = 0;
     };
     State state() const;
+    struct Load {
+        rules::Allocations level = rules::Allocations::Pages; // recorded at
+        std::uint64_t allocations = 0, frees = 0;             // since the recording began
+    };
+    Load load() const;
 
 private:
     bool put(const HeapSite &site, const TargetFile &file, capture::HeapFunction &function);
@@ -122,6 +131,9 @@ private:
     std::vector<capture::HeapFunction> functions_;
     std::uint64_t since_ns_ = 0;
     std::string problem_;
+    rules::Allocations level_;
+    std::string limited_; // why level_ is less than was asked for
+    std::uint64_t history_since_ns_ = 0;
 };
 
 } // namespace incident::daemon

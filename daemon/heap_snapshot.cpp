@@ -56,13 +56,15 @@ capture::HeapStackRecord stack_of(std::uint64_t id, const bpf::heap_stack &stack
 void add_history(const HeapReading &reading, capture::HeapSnapshot &heap) {
     const auto &history = reading.history;
     for (const auto &record : history)
-        heap.history.push_back({record.t_ns, record.address, record.size, record.stack, record.tid, record.kind,
-                                record.function, record.flags, 0});
+        if (record.t_ns >= reading.history_since_ns) // what is older has a gap behind it
+            heap.history.push_back({record.t_ns, record.address, record.size, record.stack, record.tid, record.kind,
+                                    record.function, record.flags, 0});
     // A realloc's free is written long after its time; of the others the place says the time.
     const auto oldest =
         std::ranges::find_if(history, [](const auto &record) { return record.kind == bpf::HEAP_ALLOCATED; });
     const bool all = reading.account.history_next <= reading.account.history_mask + 1;
     heap.history_from_ns = all ? heap.since_ns : oldest != history.end() ? oldest->t_ns : reading.read_ns;
+    heap.history_from_ns = std::max(heap.history_from_ns, reading.history_since_ns);
     std::ranges::stable_sort(heap.history, {}, &capture::HeapHistoryRecord::t_ns);
 }
 

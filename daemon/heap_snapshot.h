@@ -15,6 +15,7 @@ struct HeapReading {
     std::vector<std::pair<std::uint64_t, bpf::heap_stack>> stacks;
     std::vector<std::pair<std::uint64_t, bpf::heap_allocation>> live;
     std::vector<bpf::heap_record> history; // as HeapMaps::history() gives it
+    std::uint64_t history_since_ns = 0;    // it was kept again from here on; 0: all the time
     std::uint64_t window_ns = 0;           // wanted
     std::uint64_t read_ns = 0;
 };

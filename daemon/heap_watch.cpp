@@ -180,7 +180,7 @@ void HeapWatch::started(const rules::ProcessFacts &process, std::uint64_t exec_n
     if (found != known_.end()) {
         const auto &known = *found->second.process;
         if (wish.level != rules::Allocations::Pages && same_start(known.start_boot_ns(), process.start_boot_ns) &&
-            known.exec_ns() == exec_ns && known.wish() == wish && (known.recorded() || !kernel_))
+            known.exec_ns() == exec_ns && known.wish() == wish && (known.recorded() || !kernel_ || found->second.held))
             return;
         let_go(found->second);
         known_.erase(found);
@@ -190,11 +190,63 @@ void HeapWatch::started(const rules::ProcessFacts &process, std::uint64_t exec_n
     Known known;
     known.comm = process.comm;
     known.rule = std::move(rule);
+    begin(known, process, exec_ns, wish);
+    obey_limit(known);
+    known_.emplace(process.pid, std::move(known));
+}
+
+void HeapWatch::begin(Known &known, const rules::ProcessFacts &process, std::uint64_t exec_ns, const HeapWish &wish) {
     const std::uint64_t bytes = rules::heap_bytes(config_, wish.level);
+    known.held = false;
     known.process = record(process, exec_ns, wish, bytes);
     known.bytes = known.process->recorded() ? bytes : 0;
     memory_ += known.bytes;
-    known_.emplace(process.pid, std::move(known));
+}
+
+// It stays known, with nothing of it recorded.
+void HeapWatch::hold(Known &known, const std::string &why) {
+    const auto before = known.process;
+    let_go(known);
+    known.bytes = 0;
+    known.held = true;
+    known.process = std::make_shared<HeapProcess>(before->pid(), before->start_boot_ns(), before->exec_ns(),
+                                                  before->wish(), nullptr, std::nullopt, why);
+    known.process->limit(rules::Allocations::Pages, why, 0);
+}
+
+void HeapWatch::obey_limit(Known &known) {
+    const auto limit = limits_.find(known.process->pid());
+    const bool limited = limit != limits_.end();
+    if (limited && limit->second.level == rules::Allocations::Pages) {
+        if (known.process->recorded())
+            hold(known, limit->second.why);
+        return;
+    }
+    if (known.held) {
+        const auto before = known.process;
+        rules::ProcessFacts facts;
+        facts.pid = before->pid();
+        facts.start_boot_ns = before->start_boot_ns();
+        facts.comm = known.comm;
+        begin(known, facts, before->exec_ns(), before->wish());
+    }
+    const auto asked = known.process->wish().level;
+    known.process->limit(limited ? std::min(asked, limit->second.level) : asked, limited ? limit->second.why : "",
+                         clock_ns(CLOCK_MONOTONIC));
+}
+
+void HeapWatch::limit(std::map<std::uint32_t, Limit> limits) {
+    limits_ = std::move(limits);
+    for (auto &[pid, known] : known_)
+        obey_limit(known);
+}
+
+std::vector<HeapWatch::Load> HeapWatch::loads() const {
+    std::vector<Load> loads;
+    for (const auto &[pid, known] : known_)
+        if (known.process->recorded() || known.held)
+            loads.push_back({pid, known.comm, known.process->wish().level, known.process->load()});
+    return loads;
 }
 
 void HeapWatch::forget_ended(const std::function<bool(std::uint32_t, std::uint64_t)> &lives) {
@@ -241,7 +293,10 @@ void HeapWatch::describe(ConditionStates &states) const {
         if (heap.reason.empty() || state.state != "active")
             continue;
         state.state = "degraded";
-        state.reason = fmt::format("allocations of pid {} ({}) are not recorded: {}", pid, known.comm, heap.reason);
+        state.reason =
+            heap.limited ? fmt::format("the heap of pid {} ({}) is recorded at level \"{}\": {}", pid, known.comm,
+                                       heap.level, heap.reason)
+                         : fmt::format("allocations of pid {} ({}) are not recorded: {}", pid, known.comm, heap.reason);
     }
 }
 

@@ -14,6 +14,7 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <map>
 #include <span>
 #include <thread>
 #include <unordered_map>
@@ -61,6 +62,20 @@ public:
     std::uint64_t memory_bytes() const { return memory_; } // at worst, of all that are recorded
     // What a call costs at that level, as measured on this machine; nullopt: not measured (yet).
     std::optional<HeapPrice> price(rules::Allocations level) const;
+    // Processes by pid that are recorded less closely than rules ask, until the next call: at "sizes" the account goes
+    // on, at "pages" it ends, and begins anew when there is room again.
+    struct Limit {
+        rules::Allocations level = rules::Allocations::Pages;
+        std::string why;
+    };
+    void limit(std::map<std::uint32_t, Limit> limits);
+    struct Load {
+        std::uint32_t pid = 0;
+        std::string comm;
+        rules::Allocations asked = rules::Allocations::Pages;
+        HeapProcess::Load now;
+    };
+    std::vector<Load> loads() const;
     // The state of rules whose processes' heaps are not recorded as they ask.
     void describe(ConditionStates &states) const;
 
@@ -69,6 +84,7 @@ private:
         std::string comm, rule;
         std::shared_ptr<HeapProcess> process;
         std::uint64_t bytes = 0;
+        bool held = false; // not recorded, for a limit says so
     };
     struct Look {
         std::uint64_t due_ns = 0;
@@ -83,6 +99,9 @@ private:
     HeapWish wish_for(const rules::ProcessFacts &process, std::span<const rules::Rule> rules, std::string &rule) const;
     std::shared_ptr<HeapProcess> record(const rules::ProcessFacts &process, std::uint64_t exec_ns, const HeapWish &wish,
                                         std::uint64_t bytes);
+    void begin(Known &known, const rules::ProcessFacts &process, std::uint64_t exec_ns, const HeapWish &wish);
+    void hold(Known &known, const std::string &why);
+    void obey_limit(Known &known);
     void let_go(Known &known);
     std::unique_ptr<HeapSlot> take_slot();
     void measure_prices();
@@ -94,6 +113,7 @@ private:
     std::string unavailable_;            // why there is none though a rule wants it
     std::shared_ptr<Slots> slots_ = std::make_shared<Slots>();
     std::unordered_map<std::uint32_t, Known> known_; // by pid
+    std::map<std::uint32_t, Limit> limits_;
     std::uint64_t memory_ = 0;
 
     HeapFunctionCache cache_; // of the working thread

@@ -58,6 +58,7 @@ LatencyProbes::Probe LatencyProbes::make(const WantedProbe &wanted, const std::s
     Probe probe;
     probe.index = *free_index();
     probe.key = key;
+    probe.held = held_.contains(key);
     probe.base = kernel_.probe_count(probe.index);
     if (wanted.leave) {
         probe.ends.emplace_back(*wanted.leave, ProbeEnd::Kind::Leave, probe.index); // first, as within an end
@@ -204,7 +205,7 @@ void LatencyProbes::process_gone(std::uint32_t pid) {
 }
 
 void LatencyProbes::attach(Probe &probe, std::uint64_t now) {
-    if (probe.off_until_ns)
+    if (probe.off_until_ns || probe.held)
         return;
     const bool attached_before = std::ranges::all_of(probe.ends, &ProbeEnd::attached);
     if (!attached_before) {
@@ -240,6 +241,8 @@ void LatencyProbes::take_off(Probe &probe) {
 
 // A function called more often than its budget allows is let go, for the sake of the program.
 void LatencyProbes::check_rate(Probe &probe, std::uint64_t now) {
+    if (probe.held)
+        return;
     if (probe.off_until_ns) {
         if (now < probe.off_until_ns)
             return;
@@ -262,6 +265,34 @@ void LatencyProbes::check_rate(Probe &probe, std::uint64_t now) {
     probe.off_until_ns = now + retry_ns;
     take_off(probe);
     tell_scanner();
+}
+
+void LatencyProbes::hold(std::set<std::string> keys, std::uint64_t now) {
+    held_ = std::move(keys);
+    for (auto &probe : probes_) {
+        const bool hold = held_.contains(probe->key);
+        if (hold == probe->held)
+            continue;
+        probe->held = hold;
+        probe->off_until_ns = 0; // who tries it again now decides about its rate anew
+        if (hold)
+            take_off(*probe);
+        else
+            attach(*probe, now);
+    }
+    tell_scanner();
+}
+
+std::vector<LatencyProbes::Load> LatencyProbes::loads() const {
+    std::vector<Load> loads;
+    for (const auto &probe : probes_) {
+        const bool attached = std::ranges::any_of(probe->ends, &ProbeEnd::attached);
+        if (!attached && !probe->held)
+            continue;
+        const auto count = kernel_.probe_count(probe->index);
+        loads.push_back({probe->key, users(probe->index), attached, count.calls + count.unrecorded});
+    }
+    return loads;
 }
 
 void LatencyProbes::tick(std::uint64_t now) {

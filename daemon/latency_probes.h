@@ -68,6 +68,16 @@ public:
     // "deadline" condition's threshold.
     void wake(std::uint64_t now, const std::function<void(const OverdueCall &)> &on_overdue);
 
+    // Probes by key that are taken off until the next call, for what they cost.
+    void hold(std::set<std::string> keys, std::uint64_t now);
+    struct Load {
+        std::string key;
+        std::vector<const WantedProbe *> users; // valid until the next set()
+        bool attached = false;
+        std::uint64_t calls = 0; // since load
+    };
+    std::vector<Load> loads() const; // of probes that are, or but for hold() would be, somewhere
+
     // The conditions that an event of this probe concerns: each has its own threshold and
     // `when`; valid until the next set().
     std::vector<const WantedProbe *> users(std::uint32_t probe) const;
@@ -90,6 +100,7 @@ private:
         std::uint64_t since_ns = 0;                      // attached (again)
         std::uint64_t off_until_ns = 0;                  // taken off for its rate; 0: not
         std::uint64_t off_rate = 0;
+        bool held = false;       // taken off by hold()
         bpf::probe_count base{}; // of whoever had the index before
         bpf::probe_count last{};
         std::uint64_t last_ns = 0, rate = 0;
@@ -120,6 +131,7 @@ private:
     OverdueScanner scanner_;
     std::vector<WantedProbe> wanted_;
     std::vector<std::unique_ptr<Probe>> probes_;
+    std::set<std::string> held_; // keys
     std::vector<Lookup> lookups_;
     std::set<std::pair<std::uint64_t, std::string>> looked_; // mount namespace and executable: known what they have
     std::uint64_t own_namespace_ = 0;

@@ -47,6 +47,10 @@ ProbeReport LatencyProbes::report(const Probe &probe, const WantedProbe &wanted)
                 warning += (warning.empty() ? "" : "; ") + text;
     }
     report.state = State::Degraded;
+    if (probe.held) {
+        report.reason = "detached: over the cost budget";
+        return report;
+    }
     if (probe.off_until_ns) {
         report.reason = fmt::format("detached: {} calls/s is above max_rate", probe.off_rate);
         return report;

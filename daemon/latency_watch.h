@@ -30,6 +30,8 @@ public:
     // Calls that are still running.  Returns when to be called again, monotonic; ~0: never.
     std::uint64_t look(FactsCache &facts, std::uint64_t now_ns, const std::function<void(Occurrence)> &on_overdue);
 
+    void hold(std::set<std::string> keys, std::uint64_t now_ns) { probes_.hold(std::move(keys), now_ns); }
+    std::vector<LatencyProbes::Load> loads() const { return probes_.loads(); }
     // Adds the state of each condition.
     void describe(ConditionStates &states) const;
 

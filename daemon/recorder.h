@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -72,6 +73,9 @@ public:
     // duration, and one in flight is known by its thread's registers alone.
     Status record_entries(bool wanted);
     bool entries_recorded() const;
+    // Families by kind, and tracepoint conditions as in families(), whose programs are not attached until the next call
+    // though rules want them.  plan: the one that was applied.
+    void leave_out(std::set<std::string> families, const TriggerPlan &plan);
     void give_verdict(const bpf::watch_key &key, bool watch, const ProcessRules &rules);
     // By kind, and by "tracepoint:RULE:CONDITION" for each tracepoint condition.
     const std::map<std::string, FamilyState> &families() const;

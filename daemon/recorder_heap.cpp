@@ -169,6 +169,10 @@ void HeapKernel::set_ranges(unsigned slot, const bpf::heap_account &settings) {
     std::memcpy(impl_->account(slot)->range, settings.range, sizeof(settings.range));
 }
 
+void HeapKernel::set_history_mask(unsigned slot, std::uint64_t mask) {
+    std::atomic_ref<__u64>(impl_->account(slot)->history_mask).store(mask);
+}
+
 Result<Attached> HeapKernel::attach(Role role, const std::string &path, std::uint64_t offset, std::uint32_t pid,
                                     std::uint64_t cookie) {
     const auto &programs = impl_->skeleton->progs;

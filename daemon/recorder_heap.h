@@ -57,6 +57,8 @@ public:
     // A copy of the account; settings may be changed while probes are attached.
     bpf::heap_account account(unsigned slot) const;
     void set_ranges(unsigned slot, const bpf::heap_account &settings);
+    // Records of the history - 1, or ~0: none is kept from now on.
+    void set_history_mask(unsigned slot, std::uint64_t mask);
 
     enum class Role { Enter, Leave, LeaveAtRet, Free };
     // path: of the file, /proc/self/fd/N pins the very inode; offset: bytes in it.

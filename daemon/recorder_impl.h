@@ -87,6 +87,7 @@ struct Recorder::Impl {
     std::map<std::string, std::string> lacking; // programs left out at load, and why
     std::map<std::string, std::string> hooked;  // the same → "CATEGORY:NAME COOKIE"
     std::map<std::string, FamilyState> families;
+    std::set<std::string> left_out; // of these, by the cost budget
 
     ~Impl() {
         links.clear();
@@ -105,6 +106,7 @@ struct Recorder::Impl {
     std::string attach(const std::string &program);
     void apply_family(const Family &family, bool wanted, const std::set<std::string> &needed);
     void apply_tracepoints(const TriggerPlan &plan);
+    void attach_wanted(const TriggerPlan &plan);
     Status size_maps(std::uint32_t pid_max);
     Status fill_free_slots();
 };

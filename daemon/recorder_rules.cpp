@@ -105,7 +105,9 @@ void Recorder::Impl::apply_tracepoints(const TriggerPlan &plan) {
     };
     std::map<std::string, std::string> wanted;
     for (const auto &tracepoint : plan.tracepoints)
-        wanted[key_of(tracepoint)] = fmt::format("{}:{} {}", tracepoint.category, tracepoint.name, cookie(tracepoint));
+        if (!left_out.contains(key_of(tracepoint)))
+            wanted[key_of(tracepoint)] =
+                fmt::format("{}:{} {}", tracepoint.category, tracepoint.name, cookie(tracepoint));
     std::erase_if(hooked, [&](const auto &item) {
         const auto &[key, place] = item;
         const auto found = wanted.find(key);
@@ -119,6 +121,8 @@ void Recorder::Impl::apply_tracepoints(const TriggerPlan &plan) {
     });
     for (const auto &tracepoint : plan.tracepoints) {
         const std::string key = key_of(tracepoint);
+        if (left_out.contains(key))
+            continue;
         FamilyState &state = families[key];
         state = {};
         if (!hooked.contains(key)) {
@@ -155,6 +159,29 @@ bool Recorder::entries_recorded() const {
     return impl_->skeleton->bss->entries_recorded;
 }
 
+void Recorder::Impl::attach_wanted(const TriggerPlan &plan) {
+    const std::map<std::string_view, bool> wanted = {{"syscall", plan.syscall != 0},   {"exit", plan.exit != 0},
+                                                     {"blocked", plan.blocked != 0},   {"reclaim", plan.reclaim != 0},
+                                                     {"block_io", plan.block_io != 0}, {"oom", plan.oom}};
+    const auto attached = [&](const Family &family) {
+        return wanted.at(family.kind) && !left_out.contains(family.kind);
+    };
+    std::set<std::string> needed;
+    for (const Family &family : families_of_programs)
+        if (attached(family))
+            needed.insert(family.programs.begin(), family.programs.end());
+    for (const Family &family : families_of_programs)
+        apply_family(family, attached(family), needed);
+    apply_tracepoints(plan);
+}
+
+void Recorder::leave_out(std::set<std::string> families, const TriggerPlan &plan) {
+    if (families == impl_->left_out)
+        return;
+    impl_->left_out = std::move(families);
+    impl_->attach_wanted(plan);
+}
+
 void Recorder::apply(const rules::Engine &engine, const TriggerPlan &plan) {
     auto *bss = impl_->skeleton->bss;
     const int conditions = bpf_map__fd(impl_->skeleton->maps.conditions);
@@ -189,16 +216,7 @@ void Recorder::apply(const rules::Engine &engine, const TriggerPlan &plan) {
     static_assert(sizeof(bss->syscall_rules_of) == sizeof(plan.syscalls_of));
     std::memcpy(bss->syscall_rules_of, plan.syscalls_of, sizeof(plan.syscalls_of));
 
-    const std::map<std::string_view, bool> wanted = {{"syscall", plan.syscall != 0},   {"exit", plan.exit != 0},
-                                                     {"blocked", plan.blocked != 0},   {"reclaim", plan.reclaim != 0},
-                                                     {"block_io", plan.block_io != 0}, {"oom", plan.oom}};
-    std::set<std::string> needed;
-    for (const Family &family : families_of_programs)
-        if (wanted.at(family.kind))
-            needed.insert(family.programs.begin(), family.programs.end());
-    for (const Family &family : families_of_programs)
-        impl_->apply_family(family, wanted.at(family.kind), needed);
-    impl_->apply_tracepoints(plan);
+    impl_->attach_wanted(plan);
 
     const int verdicts = bpf_map__fd(impl_->skeleton->maps.verdicts);
     bpf::watch_key key{};

@@ -22,20 +22,6 @@ std::uint64_t own_rss_bytes() {
     return resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
 }
 
-// The programs serve all rules of their kinds together: each rule is shown what they take.
-nlohmann::ordered_json cost_of(const rules::Rule &rule, const CostMeter &costs) {
-    std::set<std::string> programs;
-    for (const auto &condition : rule.conditions)
-        for (auto &program : Recorder::programs_of(condition.kind))
-            programs.insert(std::move(program));
-    const auto cost = costs.of({programs.begin(), programs.end()});
-    if (!rule.enabled || !cost)
-        return nullptr;
-    return {{"ns_per_event", static_cast<std::uint64_t>(cost->ns_per_run)},
-            {"events_per_second", static_cast<std::uint64_t>(cost->runs_per_second)},
-            {"cpu_share", cost->cpu_share}};
-}
-
 nlohmann::ordered_json rules_of(const StatusInput &input) {
     const rules::Engine &engine = input.engine;
     auto all = nlohmann::ordered_json::array();
@@ -50,7 +36,7 @@ nlohmann::ordered_json rules_of(const StatusInput &input) {
                        {"matched", counters.matched},
                        {"fired", counters.fired},
                        {"suppressed", counters.suppressed},
-                       {"cost", cost_of(rule, input.costs)}});
+                       {"cost", rule_cost_json(rule, input.costs)}});
     }
     return all;
 }
@@ -121,6 +107,10 @@ std::string status_line(const StatusLineInput &input) {
         line += fmt::format(", {} under way", input.pending);
     if (input.incidents.failed)
         line += fmt::format(", {} lost", input.incidents.failed);
+    if (input.cost_steps)
+        line += fmt::format("; {} left out for the cost budget: incidentctl status", input.cost_steps);
+    if (input.cost_beyond_steps)
+        line += "; over the cost budget";
     if (input.reload_refused)
         line += "; the last reload was refused, the rules are those of before";
     else if (input.complaints)
@@ -169,6 +159,7 @@ std::string status_json(const StatusInput &input) {
           {"passed_over", input.analyses.passed_over}}},
         {"self", {{"rss_bytes", own_rss_bytes()}, {"cpu_ns", clock_ns(CLOCK_PROCESS_CPUTIME_ID)}}},
     };
+    status["cost"] = cost_json(input.costs, own_rss_bytes());
     if (input.before)
         status["gap"] = {{"pid", input.before->pid},
                          {"stopped", input.before->stopped},
@@ -189,7 +180,8 @@ std::string status_json(const StatusInput &input) {
                                     {"missed", probe.missed},
                                     {"runs", probe.runs},
                                     {"run_ns", probe.run_ns}});
-    const auto recording = input.costs.of({"record_enter", "record_exit"}), returns = input.costs.of({"record_exit"});
+    const auto recording = input.costs.meter.of({"record_enter", "record_exit"}),
+               returns = input.costs.meter.of({"record_exit"});
     if (recording && returns && returns->runs_per_second > 0)
         status["recorder"]["cost"] = {
             {"ns_per_syscall", static_cast<std::uint64_t>(recording->cpu_share * 1e9 / returns->runs_per_second)},

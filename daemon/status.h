@@ -4,12 +4,15 @@
 #include "daemon/analyst.h"
 #include "daemon/control.h"
 #include "daemon/cost_meter.h"
+#include "daemon/governor.h"
 #include "daemon/heap_watch.h"
 #include "daemon/hook.h"
 #include "daemon/recorder.h"
 #include "daemon/rule_states.h"
 #include "rules/engine.h"
 #include "rules/storm.h"
+
+#include <nlohmann/json_fwd.hpp>
 
 #include <string>
 #include <vector>
@@ -21,6 +24,17 @@ struct IncidentCounters {
     std::uint64_t counted = 0; // many alike: not written, see StormPolicy
 };
 
+// What incidentd costs, and what the governor makes of it.
+struct CostStatus {
+    const CostMeter &meter;
+    const Governor &governor;
+    const std::optional<CostMeasurement> &measured; // nullopt: not yet
+    std::int64_t realtime_offset_ns = 0;            // wall clock minus monotonic
+};
+nlohmann::ordered_json cost_json(const CostStatus &cost, std::uint64_t rss_bytes);
+// Of its own probes where it has such, or of the programs that all rules of its kinds share; null: not measured.
+nlohmann::ordered_json rule_cost_json(const rules::Rule &rule, const CostStatus &cost);
+
 struct StatusInput {
     const Recorder &recorder;
     const rules::Engine &engine;
@@ -29,7 +43,7 @@ struct StatusInput {
     const HeapWatch &heaps;
     std::uint64_t heap_memory_max = 0; // [heap] memory
     const ConditionStates &conditions;
-    const CostMeter &costs;
+    const CostStatus &costs;
     const std::vector<std::string> &rule_errors;
     IncidentCounters incidents;
     AnalystCounters analyses;
@@ -52,6 +66,8 @@ struct StatusLineInput {
     bool reload_refused = false;
     IncidentCounters incidents;
     std::uint64_t pending = 0;
+    std::size_t cost_steps = 0;
+    bool cost_beyond_steps = false; // over the budget, and no step is left
 };
 
 // One line: rules by state, with the names of those that cannot do all they say, incidents, complaints.

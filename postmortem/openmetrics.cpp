@@ -73,6 +73,7 @@ public:
     void write() {
         itself();
         rules();
+        cost();
         incidents();
         hook();
         recorder();
@@ -116,6 +117,23 @@ private:
             if (rule["cost"].is_object())
                 share.add({{"rule", rule["name"].shown()}}, rule["cost"]["cpu_share"].real());
         });
+    }
+
+    void cost() {
+        const JsonView cost = top_["cost"];
+        if (!cost["measured"].is_text())
+            return; // not yet
+        {
+            Real taken(out_, "gauge", "incidentd_cost_ratio", "ratio",
+                       "CPUs taken by incidentd: by its programs in the kernel, and by itself.");
+            for (const char *by : {"programs", "daemon"})
+                taken.add({{"by", by}}, cost[by].real());
+        }
+        if (cost["budget"].present())
+            Real(out_, "gauge", "incidentd_cost_budget_ratio", "ratio", "What it may take of each CPU.")
+                .add({}, cost["budget"].real());
+        Whole(out_, "gauge", "incidentd_cost_steps", "", "Parts left out to stay within that.")
+            .add({}, cost["steps"].size());
     }
 
     void each_rule(std::string_view name, std::string_view key, std::string_view help) {

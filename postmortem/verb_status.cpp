@@ -61,6 +61,7 @@ public:
     void print() {
         head();
         rules();
+        cost();
         recorder();
         heaps();
         probes();
@@ -102,12 +103,30 @@ private:
         top_["rule_errors"].each([&](JsonView error) { out_.line("  " + out_.tone(Tone::Bad, shown(error))); });
     }
 
-    // "350 ns x 1200/s, 0.04 % CPU"; the programs are shared by all rules of a kind.
+    // "350 ns x 1200/s, 0.04 % CPU"; programs are shared by all rules of a kind, probes of functions are a rule's own.
     static std::string cost(JsonView cost) {
         if (!cost.is_object())
             return "-";
         return fmt::format("{} x {}/s, {:.2f} % CPU", span_text(cost["ns_per_event"].count()),
                            cost["events_per_second"].count(), 100 * cost["cpu_share"].real());
+    }
+
+    void cost() {
+        const JsonView cost = top_["cost"];
+        if (!cost.is_object() || !cost["measured"].is_text())
+            return;
+        const auto share = [](JsonView view) { return fmt::format("{:.3g} %", 100 * view.real()); };
+        title("Cost");
+        out_.line(fmt::format(
+            "  {} of each CPU, {}; programs {} and incidentd {} of one CPU; {} of memory", share(cost["total"]),
+            cost["budget"].present() ? "budget " + share(cost["budget"]) : "no budget", share(cost["programs"]),
+            share(cost["daemon"]), size_text(cost["daemon_rss_bytes"].count())));
+        cost["steps"].each([&](JsonView step) {
+            out_.line("  " + out_.tone(Tone::Warn, shown(step["what"])) + ", since " + shown(step["since"]) + ": " +
+                      shown(step["why"]));
+        });
+        if (const std::string advice = shown(cost["advice"]); !advice.empty())
+            out_.line("  " + out_.tone(Tone::Bad, advice));
     }
 
     // Signatures of which some incidents were kept light or only counted.

@@ -124,7 +124,12 @@ TEST_F(Governed, OneStepAMeasurementAndNoMoreThanNeeded) {
     EXPECT_EQ(level(heaps[1]), Allocations::History);
 }
 
-TEST_F(Governed, AStepThatSavesNextToNothingIsPassedOver) {
+TEST_F(Governed, AHistoryThatSavesNothingItselfIsOnTheWayToPages) {
+    heaps = {{7, Allocations::History, 0.5, 0.5}};
+    EXPECT_EQ(measured(2), (Said{"taken 07", "taken 17"}));
+}
+
+TEST_F(Governed, WhatTakesNextToNothingIsPassedOver) {
     rest = 0.03;
     heaps = {{7, Allocations::History, 0, 0.0005}};
     durations = 0.0005;

@@ -99,6 +99,19 @@ TEST(HeapSnapshot, HistoryReachesToItsOldestRecordOrToTheBeginning) {
     EXPECT_EQ(heap.history_written, 9u);
 }
 
+TEST(HeapSnapshot, HistoryThatWasLeftOutForAWhileBeginsWhereItWasKeptAgain) {
+    auto reading = reading_at(100 * epoch);
+    reading.account.history_mask = 3;
+    reading.account.history_next = 3;
+    reading.history = {record(50, 1, bpf::HEAP_ALLOCATED, 1), record(60, 2, bpf::HEAP_ALLOCATED, 2),
+                       record(70, 2, bpf::HEAP_FREED, 3)};
+    reading.history_since_ns = 58;
+    const auto heap = made(reading, 40);
+    EXPECT_EQ(heap.history_from_ns, 58u) << "frees of before may be missing";
+    ASSERT_EQ(heap.history.size(), 2u);
+    EXPECT_EQ(heap.history.front().t_ns, 60u);
+}
+
 TEST(HeapSnapshot, LevelSizesHasNoHistory) {
     const auto heap = made(reading_at(100 * epoch), 40);
     EXPECT_EQ(heap.history_from_ns, 0u);

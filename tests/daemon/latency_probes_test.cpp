@@ -251,6 +251,32 @@ TEST_F(Probes, WhatIsCalledTooOftenIsLetGoForAMinute) {
     EXPECT_THAT(reason(), HasSubstr("detached: 50000 calls/s"));
 }
 
+TEST_F(Probes, OneThatIsHeldIsOffUntilItIsLetGo) {
+    deploy("work");
+    probes.set({wanted("work")}, 0);
+    const auto index = kernel.settled(2).front().probe;
+    kernel.counts[index].calls = 7;
+    auto loads = probes.loads();
+    ASSERT_THAT(loads, SizeIs(1));
+    EXPECT_TRUE(loads[0].attached);
+    EXPECT_EQ(loads[0].calls, 7u);
+    EXPECT_THAT(loads[0].users, SizeIs(1));
+    probes.hold({loads[0].key}, second);
+    EXPECT_THAT(kernel.settled(0), IsEmpty());
+    EXPECT_EQ(state(), State::Degraded);
+    EXPECT_EQ(reason(), "detached: over the cost budget");
+    probes.wake(600 * second, ignore); // nobody but hold() brings it back: no tick …
+    EXPECT_THAT(kernel.settled(0), IsEmpty());
+    probes.set({wanted("work")}, 601 * second); // … and no reload
+    EXPECT_THAT(kernel.settled(0), IsEmpty());
+    ASSERT_THAT(probes.loads(), SizeIs(1)) << "it can be tried again";
+    EXPECT_FALSE(probes.loads()[0].attached);
+    probes.hold({}, 602 * second);
+    EXPECT_THAT(kernel.settled(2), SizeIs(2));
+    EXPECT_EQ(kernel.settings[index].since_ns, 602 * second); // what began before was not seen to end
+    EXPECT_THAT(reason(), testing::Not(HasSubstr("budget")));
+}
+
 TEST_F(Probes, AReloadTouchesOnlyWhatChanged) {
     deploy("work");
     probes.set({wanted("work")}, 0);

@@ -31,6 +31,8 @@ TEST(OpenMetrics, WhatStatusKnows) {
         "incidents": {"committed": 4, "pending": 1, "failed": 0, "suppressed": 2, "recovered": 0},
         "analyses": {"done": 3, "pending": 1, "failed": 0, "passed_over": 0},
         "hook": {"unit": "incident-hook@.service", "started": 3, "failed": 1, "suppressed": 0},
+        "cost": {"budget": 0.01, "measured": "2026-11-21T15:01:00Z", "programs": 0.02, "daemon": 0.001,
+                 "steps": [{"what": "a probe"}]},
         "self": {"rss_bytes": 12582912, "cpu_ns": 340000000}})");
     const std::string text = openmetrics(&status, BundleUse{.bundles = 4, .bytes = 8192, .free_bytes = 1 << 30});
     for (const char *line : {"incidentd_up 1",
@@ -47,6 +49,10 @@ TEST(OpenMetrics, WhatStatusKnows) {
                              "incidentd_rule_firings_total{rule=\"crash\",kind=\"signal\"} 5",
                              "incidentd_rule_suppressions_total{rule=\"txg\",kind=\"txg_sync\"} 0",
                              "incidentd_rule_cpu_ratio{rule=\"crash\"} 0.0004",
+                             "incidentd_cost_ratio{by=\"programs\"} 0.02",
+                             "incidentd_cost_ratio{by=\"daemon\"} 0.001",
+                             "incidentd_cost_budget_ratio 0.01",
+                             "incidentd_cost_steps 1",
                              "incidentd_incidents_total{outcome=\"committed\"} 4",
                              "incidentd_incidents_total{outcome=\"counted\"} 0",
                              "incidentd_incidents_pending 1",

@@ -87,9 +87,9 @@ install_zfs() {
 
 # start_incidentd RULES [SETTINGS]: the shipped unit, so that whatever a case finds in a bundle
 # has come through its sandbox; with the shipped settings but for the time that
-# systemd-coredump may take here, and what SETTINGS (lines of sed) change
+# systemd-coredump may take here, no cost budget on a machine that is slow for other reasons, and what SETTINGS (lines of sed) change
 start_incidentd() {
-    sed -e 's/^#core_wait = .*/core_wait = "5m"/' -e "${2:-}" "$SOURCE/systemd/incidentd.toml" > /root/incidentd.toml
+    sed -e 's/^#core_wait = .*/core_wait = "5m"/' -e 's/^#budget = .*/budget = "off"/' -e "${2:-}" "$SOURCE/systemd/incidentd.toml" > /root/incidentd.toml
     unit_drop_in case "Environment=\"INCIDENTD_OPTIONS=--config /root/incidentd.toml --rules $1\""
     systemctl start incidentd && within 300 incidentctl --json status
 }

@@ -1,0 +1,132 @@
+"""[cost] budget: what is too much is left out, said, and comes back; a crash is recorded all the while.
+
+Waits look at the log: to ask the daemon each time would be a load of its own.  The budget is far above what other
+programs on the machine make the recorder cost, and far below what the loads do.
+"""
+
+import re
+import signal
+
+import pytest
+
+from lib.compiled import compiled
+from lib.daemon import CRASH_RULE
+from lib.programs import victim
+from lib.victims import run, running
+from lib.wait import until
+
+BUDGET = '[cost]\nbudget = "4%"\nevery = "1s"\n'
+UNDONE = "cost: as rules ask again: "
+
+
+@pytest.fixture(scope="module")
+def busy():
+    return compiled("busy.c", "-O1")
+
+
+def latency_rule(program):
+    return (f'[[rule]]\nname = "hot"\non = "latency"\nprobe = "uprobe:{program}:busy_call"\nthreshold = "5s"\n'
+            f'max_rate = 10000000\nmatch = {{ exe = ["{program}"] }}\n')
+
+
+def said(watcher, pattern):
+    return re.findall(pattern, watcher.log.read_text(errors="replace"))
+
+
+def has_said(watcher, pattern, times=1):
+    return until(lambda: len(said(watcher, pattern)) >= times, f"{times} × {pattern!r} in the log", watcher.tail)
+
+
+def rule_of(watcher, name):
+    (found,) = [rule for rule in watcher.ctl.json("status")["rules"] if rule["name"] == name]
+    return found
+
+
+def heap_of(watcher, pid):
+    (found,) = [one for one in watcher.ctl.json("status")["heaps"]["processes"] if one["pid"] == pid]
+    return found
+
+
+def test_a_hot_probe_is_detached_and_comes_back(daemon, busy):
+    watcher = daemon(rules=CRASH_RULE + latency_rule(busy), config=BUDGET)
+    with running(busy, "calls") as load:
+        has_said(watcher, r"cost: uprobe:\S+:busy_call detached: over the cost budget: ")
+        rule = rule_of(watcher, "hot")
+        assert rule["state"] == "degraded"
+        reason = r"over the cost budget: [\d.]+ % of a CPU at [\d,]+ calls a second, budget 4 %; tried again at \S+Z"
+        assert re.fullmatch(reason, rule["reason"])
+        cost = watcher.ctl.json("status")["cost"]
+        assert cost["budget"] == 0.04 and cost["measured"] and cost["daemon_rss_bytes"] > 0
+        (step,) = [step for step in cost["steps"] if "busy_call" in step["what"]]
+        assert re.fullmatch(reason, step["why"]) and step["since"]
+        assert "busy_call detached" in watcher.ctl.text("status")
+
+        ended = run(victim("die"), "null-read")
+        quality = watcher.incident(ended.pid).quality
+        assert quality["complete"], "a fatal signal is never left out"
+        assert [step for step in quality["degraded"] if "busy_call detached" in step["what"]]
+        assert quality["cost"]["budget"] == 0.04 and quality["cost"]["t_ns"] > 0
+
+        load.send_signal(signal.SIGSTOP)
+        has_said(watcher, UNDONE + r"\S+:busy_call")
+        until(lambda: rule_of(watcher, "hot")["state"] == "active", "the probe to be back", watcher.tail)
+        assert not [step for step in watcher.ctl.json("status")["cost"]["steps"] if "busy_call" in step["what"]]
+        load.send_signal(signal.SIGCONT)
+        has_said(watcher, r"cost: uprobe:\S+:busy_call detached", times=2)
+
+
+def test_a_heap_goes_down_step_by_step_and_up_again(daemon, busy):
+    rules = (f'[[rule]]\nname = "heap"\non = "signal"\nmatch = {{ exe = ["{busy}", "*/die"] }}\n'
+             'context = { allocations = "history" }\n')
+    watcher = daemon(rules=rules, config=BUDGET)
+    has_said(watcher, 'at level "history" adds')
+    with running(busy, "heap") as load:
+        has_said(watcher, rf'cost: the heap of pid {load.pid} \(busy_O1\) is recorded at level "sizes"')
+        has_said(watcher, rf"cost: allocations of pid {load.pid} \(busy_O1\) are not recorded: over the cost budget")
+        heap = heap_of(watcher, load.pid)
+        assert heap["level"] == "pages" and heap["reason"].startswith("over the cost budget: ")
+        assert rule_of(watcher, "heap")["state"] == "degraded"
+
+        ended = run(victim("die"), "null-read")
+        incident = watcher.incident(ended.pid)
+        assert incident.crashed["stack"]["bytes"] > 0 and incident.quality["threads_captured"] == 1
+        assert len(incident.quality["degraded"]) >= 2
+
+        load.send_signal(signal.SIGSTOP)
+        has_said(watcher, UNDONE + rf"pid {load.pid}", times=2)
+        until(lambda: heap_of(watcher, load.pid)["level"] == "history", "all of it to be recorded again", watcher.tail)
+        until(lambda: rule_of(watcher, "heap")["state"] == "active", "the rule to be whole", watcher.tail)
+        undone = said(watcher, UNDONE + r"[^\n]*")
+        assert len(undone) >= 2
+
+        load.send_signal(signal.SIGCONT)
+        load.send_signal(signal.SIGABRT)
+        heap = watcher.incident(load.pid).record["heap"]
+        assert heap["asked"] == "history"
+
+
+def test_without_a_budget_it_is_only_measured(daemon, busy):
+    watcher = daemon(rules=latency_rule(busy), config='[cost]\nbudget = "off"\nevery = "1s"\n')
+    with running(busy, "calls"):
+        # so much in a measurement made under that load
+        until(lambda: (rule_of(watcher, "hot")["cost"] or {"cpu_share": 0})["cpu_share"] > 0.04, "it to be measured",
+              watcher.tail)
+        status = watcher.ctl.json("status")
+        assert status["cost"]["budget"] is None and status["cost"]["steps"] == []
+        assert rule_of(watcher, "hot")["state"] == "active"
+        assert "no budget" in watcher.ctl.text("status")
+
+
+def test_recording_alone_over_the_budget_is_said_with_what_helps(daemon):
+    """No rule has probes: only the recording of a program that does nothing but system calls."""
+    config = '[cost]\nbudget = "0.01%"\nevery = "1s"\n'
+    rules = '[[rule]]\nname = "crash"\non = "signal"\n'
+    watcher = daemon(rules=rules, config=config)
+    with running("dd", "if=/dev/zero", "of=/dev/null", "bs=1"):
+        has_said(watcher, "cost: durations of system calls are not measured: over the cost budget")
+        has_said(watcher, "cost: recording alone takes .* narrow the rules' match, or raise")
+        until(lambda: not watcher.ctl.json("status")["recorder"]["durations"], "calls without durations", watcher.tail)
+        assert "recording alone takes" in watcher.ctl.json("status")["cost"]["advice"]
+        assert "narrow the rules' match" in watcher.ctl.text("status")
+        ended = run(victim("die"), "null-read")
+        assert watcher.incident(ended.pid).quality["complete"]
