@@ -6,7 +6,7 @@
 #include "daemon/governor.h"
 #include "daemon/heap_watch.h"
 #include "daemon/latency_watch.h"
-#include "daemon/tracepoint_counts.h"
+#include "daemon/recorder_tracepoint_counts.h"
 #include "daemon/trigger_plan.h"
 
 #include <map>

@@ -105,6 +105,35 @@ def test_a_heap_goes_down_step_by_step_and_up_again(daemon, busy):
         assert heap["asked"] == "history"
 
 
+def test_of_two_tracepoints_the_hot_one_is_detached(daemon):
+    """They share a program in the kernel; what each takes of it goes by its own hits."""
+    rules = "".join(f'[[rule]]\nname = "{name}"\non = "tracepoint"\ntracepoint = "{place}"\nfilter = "{never}"\n'
+                    for name, place, never in (("hot", "raw_syscalls:sys_enter", "id == -7"),
+                                               ("cool", "sched:sched_process_exec", "pid == -7")))
+    watcher = daemon(rules=CRASH_RULE + rules, config=BUDGET)
+    with running("dd", "if=/dev/zero", "of=/dev/null", "bs=1") as load:
+        has_said(watcher, "cost: tracepoint raw_syscalls:sys_enter of rule hot detached: over the cost budget")
+        assert rule_of(watcher, "hot")["state"] == "degraded"
+        assert "of a CPU at" in rule_of(watcher, "hot")["reason"]
+        assert rule_of(watcher, "cool")["state"] == rule_of(watcher, "crash")["state"] == "active"
+        load.send_signal(signal.SIGSTOP)
+        has_said(watcher, UNDONE + "tracepoint raw_syscalls:sys_enter")
+        until(lambda: rule_of(watcher, "hot")["state"] == "active", "the tracepoint to be back", watcher.tail)
+
+
+def test_a_hot_family_is_detached_whole_and_comes_back(daemon):
+    rules = '[[rule]]\nname = "hot"\non = "syscall"\nsyscall = "read"\nerrno = ["EIO"]\n'
+    watcher = daemon(rules=CRASH_RULE + rules, config=BUDGET)
+    with running("dd", "if=/dev/zero", "of=/dev/null", "bs=1") as load:
+        has_said(watcher, "cost: programs of syscall rules detached: over the cost budget")
+        assert rule_of(watcher, "hot")["state"] == "degraded"
+        ended = run(victim("die"), "null-read")
+        assert watcher.incident(ended.pid).quality["complete"]
+        load.send_signal(signal.SIGSTOP)
+        has_said(watcher, UNDONE + "programs of syscall rules")
+        until(lambda: rule_of(watcher, "hot")["state"] == "active", "the rule to be whole", watcher.tail)
+
+
 def test_without_a_budget_it_is_only_measured(daemon, busy):
     watcher = daemon(rules=latency_rule(busy), config='[cost]\nbudget = "off"\nevery = "1s"\n')
     with running(busy, "calls"):
