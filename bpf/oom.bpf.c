@@ -30,14 +30,13 @@ static __always_inline __u32 memory_levels(struct task_struct *task, struct memo
     return MEMORY_LEVELS;
 }
 
-SEC("tp/oom/mark_victim")
-int oom_chosen(struct trace_event_raw_mark_victim *ctx)
+static __always_inline void see_victim(struct trace_event_raw_mark_victim *ctx)
 {
     struct task_struct *task = bpf_get_current_task_btf();
     struct oom_event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
     if (!event) {
         count_loss(LOSS_TRIGGER);
-        return 0;
+        return;
     }
     fill_header(&event->h, EVENT_OOM, task);
     event->victim = BPF_CORE_READ(ctx, pid);
@@ -49,5 +48,11 @@ int oom_chosen(struct trace_event_raw_mark_victim *ctx)
     event->kernel_frames = length > 0 ? (__u32)length / 8 : 0;
     event->memory_levels = memory_levels(task, event->memory);
     bpf_ringbuf_submit(event, BPF_RB_FORCE_WAKEUP);
-    return 0;
+}
+
+SEC("tp/oom/mark_victim")
+int oom_chosen(struct trace_event_raw_mark_victim *ctx)
+{
+    see_victim(ctx);
+    return SEEN_BY_OTHERS;
 }

@@ -92,28 +92,27 @@ static long test_clause(__u32 index, struct record_test *test)
     return 1;
 }
 
-SEC("tracepoint")
-int tracepoint_hit(void *ctx)
+static __always_inline void see_hit(void *ctx)
 {
     __u32 cookie = bpf_get_attach_cookie(ctx), bit = cookie & (RULE_BITS - 1); /* above: which rule's */
     struct condition_settings *settings = bpf_map_lookup_elem(&conditions, &bit);
     if (!settings)
-        return 0;
+        return;
     struct task_struct *task = bpf_get_current_task_btf();
     __u32 slot = 0;
     struct thread_slot *thread = slot_of_tid(BPF_CORE_READ(task, pid), &slot);
     if (thread ? !((thread->rules >> bit) & 1) : !settings->everyone)
-        return 0;
+        return;
     struct record_test test = {.settings = settings, .record = ctx, .passed = 1};
     for (__u32 i = 0; i < FILTER_CLAUSES && test.passed; i++)
         if (test_clause(i, &test))
             break;
     if (!test.passed)
-        return 0;
+        return;
     struct tracepoint_trigger *trigger = bpf_ringbuf_reserve(&events, sizeof(*trigger), 0);
     if (!trigger) {
         count_loss(LOSS_TRIGGER);
-        return 0;
+        return;
     }
     fill_trigger(&trigger->t, TRIGGER_TRACEPOINT, task, 1ULL << bit);
     trigger->which = cookie >> 8;
@@ -129,5 +128,11 @@ int tracepoint_hit(void *ctx)
     bpf_ringbuf_submit(trigger, BPF_RB_NO_WAKEUP); /* the tracepoint may hold a lock a wake-up needs */
     if (capture)
         capture_here(ctx, task);
-    return 0;
+}
+
+SEC("tracepoint")
+int tracepoint_hit(void *ctx)
+{
+    see_hit(ctx);
+    return SEEN_BY_OTHERS;
 }

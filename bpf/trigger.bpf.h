@@ -10,6 +10,10 @@
 
 #include "bpf/capture.bpf.h"
 
+/* What a program on a classic tracepoint returns.  With 0 from one of a tracepoint's programs the kernel drops
+ * the hit for whoever else has it open through perf (kernel/trace/bpf_trace.c, trace_call_bpf). */
+#define SEEN_BY_OTHERS 1
+
 /* The current thread's slot where it is recorded; 0 otherwise. */
 static __always_inline struct thread_slot *slot_of_tid(__u32 tid, __u32 *index)
 {

@@ -116,7 +116,7 @@ struct IncidentInput {
     Clocks clocks;
     std::vector<Loss> losses; // global losses since the daemon started that can concern this incident
     std::vector<ProbeState> probes;
-    std::optional<Gap> gap;           // before this life of incidentd
+    std::optional<Gap> gap; // before this life of incidentd
     CostRecord cost;
     std::uint64_t signal_seen_ns = 0; // when the daemon read the trigger (monotonic)
 };

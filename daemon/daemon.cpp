@@ -492,7 +492,8 @@ void Daemon::reload() {
 
 // As long as it goes on, the manager is asked to wait for it.
 void Daemon::drain() {
-    for (std::size_t before = 0, left; (left = writer_->pending()) != 0; before = left) {
+    on_written();
+    for (std::size_t before = 0, left; (left = writer_->pending()) != 0; before = left, on_written()) {
         if (left != before)
             sd_notify(0, "WATCHDOG=1\nEXTEND_TIMEOUT_USEC=30000000");
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
@@ -507,11 +508,9 @@ void Daemon::finish() {
     take_events(~0ull);
     assembler_->close_all();
     drain();
-    on_written();
     for (const auto &[bundle, unknown] : std::exchange(awaited_, {}))
         writer_->submit(ReportJob{bundle});
     drain();
-    on_written();
     hook_->finish(hook_patience_ns);
     lock_->release();
 }

@@ -35,7 +35,8 @@ void TracepointCounts::begin(const std::string &category, const std::string &nam
     const auto id = counters_.contains(key) ? std::nullopt : id_of(category, name);
     if (!id)
         return;
-    constexpr bpf_insn nothing[] = {{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0}, // return 0
+    // return 1: with 0 nobody else would see the hit (bpf/trigger.bpf.h)
+    constexpr bpf_insn nothing[] = {{.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_0, .imm = 1},
                                     {.code = BPF_JMP | BPF_EXIT}};
     Counter counter;
     counter.program =

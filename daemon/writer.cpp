@@ -95,7 +95,7 @@ std::vector<WriteResult> Writer::take_results() {
 
 std::size_t Writer::pending() const {
     const std::lock_guard lock(mutex_);
-    return queue_.size() + (busy_ ? 1 : 0);
+    return queue_.size() + (busy_ ? 1 : 0) + results_.size();
 }
 
 bool Writer::crowded() const {

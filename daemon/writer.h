@@ -62,7 +62,7 @@ public:
     void submit(ReportJob job);
     std::vector<WriteResult> take_results();
     int fd() const { return wake_.get(); }
-    std::size_t pending() const;
+    std::size_t pending() const; // jobs whose results nobody has taken
     bool crowded() const; // half of the queue's room is taken
 
 private:

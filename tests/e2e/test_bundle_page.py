@@ -110,8 +110,12 @@ def keys_within(value):
     return set(value).union(*map(keys_within, value.values())) if isinstance(value, dict) else set()
 
 
-# in objects and lists of quality that are null or empty where nothing was amiss or known: ended, gap, probes
-MAY_BE_NULL = {"calls", "from", "until", "pid", "stopped", "state", "reason", "missed"}
+# in objects and lists of quality that are null or empty where nothing was amiss or known
+MAY_BE_NULL = {"calls"}  # ended
+MAY_BE_NULL |= {"from", "until", "pid", "stopped"}  # gap
+MAY_BE_NULL |= {"state", "reason", "missed"}  # probes
+MAY_BE_NULL |= {"t_ns", "total", "budget", "programs", "daemon"}  # cost
+MAY_BE_NULL |= {"what", "since_ns"}  # degraded
 
 
 @pytest.mark.parametrize("key", ["quality", "core", "dump", "thread", "versions", "alike"])

@@ -1,10 +1,16 @@
 """Rules about any tracepoint, with a filter over its fields."""
 
+from pathlib import Path
+
 import pytest
 
+from lib.compiled import compiled
 from lib.daemon import Daemon
 from lib.programs import victim
 from lib.victims import run
+from lib.wait import until
+
+TRACEPOINTS = Path("/sys/kernel/tracing/events")
 
 
 def rule(tracepoint, filter_text, more="", name="hit"):
@@ -43,6 +49,32 @@ def test_match_holds_for_tracepoints_too(daemon):
     ended = run(victim("trouble"), "rename", "quite-other")
     watcher.incident(ended.pid)
     assert {i.process["pid"] for i in watcher.incidents()} == {ended.pid}
+
+
+TWO = rule("task:task_rename", 'newcomm == "never"') + rule("signal:signal_deliver", "sig == 99", name="other")
+
+
+def seen_through_perf():
+    return run(compiled("counts.c"), (TRACEPOINTS / "task/task_rename/id").read_text().strip()).lines
+
+
+def test_others_see_the_hits_too(daemon):
+    daemon(rules=TWO)
+    assert seen_through_perf() == ["3"]
+
+
+def test_others_see_hits_while_they_are_counted(daemon):
+    """What each of several rules costs is told by counting, for a moment, how often its tracepoint is hit."""
+    watcher = daemon(rules=TWO, config='[cost]\nbudget = "50%"\nevery = "1s"\n')
+
+    def counting():
+        return run("bpftool", "prog", "show", "name", "count_hits").lines
+
+    def seen_while_counting():
+        seen = seen_through_perf() if counting() else None
+        return seen if counting() else None
+
+    assert until(seen_while_counting, "hits to be counted", watcher.tail) == ["3"]
 
 
 def test_a_name_its_system_has_not_is_refused(tmp_path):
