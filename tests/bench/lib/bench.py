@@ -13,11 +13,12 @@ TOOL_PATH = os.pathsep.join([os.environ["PATH"], "/usr/sbin", "/usr/lib/postgres
 
 
 class Bench:
-    def __init__(self, build, rounds, quick, work):
+    def __init__(self, build, rounds, quick, work, programs=None):
         self.build = Path(build)
         self.rounds = rounds
         self.quick = quick
         self.work = Path(work)
+        self.programs = programs
         self.missing = []
         # tests/e2e/lib wants to know when it is imported; parts are imported after this.
         os.environ["INCIDENTD_BIN"] = str(self.build / "daemon/incidentd")
@@ -31,7 +32,10 @@ class Bench:
     @cache
     def compiled(self, name, *flags):
         """The program of programs/NAME.c; flags stand behind the source, so -l works."""
-        program = self.work / "".join([name, *flags]).replace("/", "_").replace("-", "_")
+        named = "".join([name, *flags]).replace("/", "_").replace("-", "_")
+        if self.programs:
+            return self.programs / named
+        program = self.work / named
         source = PROGRAMS / f"{name}.c"
         subprocess.run(["gcc", "-O2", "-Wall", "-o", program, source, *flags, "-pthread"], check=True)
         return program

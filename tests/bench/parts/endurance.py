@@ -36,7 +36,7 @@ def run(bench):
         took, cpu = monotonic() - begin, cpu_ns(pid) - cpu
         assert recorder(watcher)["threads_used"], "it was not recorded"
         kept = recorder(watcher)["syscalls_per_thread"]
-        lost = sum(loss["count"] for loss in watcher.ctl.json("status")["losses"])
+        losses = [loss for loss in watcher.ctl.json("status")["losses"] if loss["count"]]
     rows = [
         ("calls made", sum(made)),
         ("a second", sum(made) / took),
@@ -46,7 +46,8 @@ def run(bench):
         ("most", max(sizes)),
         ("at the end", sizes[-1]),
         ("daemon, % of a CPU", cpu / took / 1e7),
-        ("losses counted", lost),
+        ("losses counted", sum(loss["count"] for loss in losses)),
     ]
     notes = [f"the latest {kept} calls of each thread are kept"]
+    notes += [f"lost: {loss['count']:,} of {loss['where']}: {loss['reason']}" for loss in losses]
     return [Table(f"{took:.0f} s at full rate", ("", "figure"), rows, notes)]

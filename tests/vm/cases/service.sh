@@ -26,7 +26,7 @@ check "exposure" systemd-analyze --no-pager security --offline=true --threshold=
 # ---- starts, as it is installed
 check "starts" systemctl start incidentd
 same "and is up when systemctl says so" 'active running notify' "$(property ActiveState) $(property SubState) $(property Type)"
-told "says what it does" '^Recording: 3 rules active, 1 unavailable \(txg-stall\); 0 incidents$'
+told "says what it does" '^Recording: 3 rules active, 1 unavailable \(txg-stall\); 0 incidents(;|$)'
 has "systemctl status shows it" 'Status: "Recording: 3 rules active' "$(systemctl status incidentd --no-pager 2>&1)"
 pid=$(property MainPID)
 field() { awk -v name="$1:" '$1 == name { print $2 }' "/proc/$pid/status"; }
@@ -68,17 +68,17 @@ told "a signal alone keeps them as well, and it says so" '^Recording: 4 rules ac
 same "they are still those of before" active "$(rule_state status)"
 rm $MINE
 check "reloads when it is mended" systemctl reload incidentd
-told "and no longer complains" '^Recording: 3 rules active, 1 unavailable \(txg-stall\); 0 incidents$'
+told "and no longer complains" '^Recording: 3 rules active, 1 unavailable \(txg-stall\); 0 incidents(;|$)'
 same "the main process is the same" "$pid" "$(property MainPID)"
 
 stage memory
 # ---- an incident; memory with 100 threads dying
 { bash -c 'kill -SEGV $$'; } 2> /dev/null
-told "counts its incidents" '; 1 incidents$'
+told "counts its incidents" '; 1 incidents(;|$)'
 note "memory with the shipped rules: $(($(property MemoryCurrent) >> 20)) MiB"
 if [ -x "$VICTIMS/siblings" ]; then
     { "$VICTIMS/siblings" 33 33 33 fault > /dev/null; } 2> /dev/null
-    told "100 threads" '; 2 incidents$'
+    told "100 threads" '; 2 incidents(;|$)'
     explained() { [ "$(incidentctl --json status | json 'd["analyses"]["done"] + d["analyses"]["failed"]')" -ge 2 ]; }
     if within 600 explained; then ok "and explained"; else fail "and explained" "$(incidentctl status)"; fi
 else
@@ -111,7 +111,7 @@ unit_drop_in watchdog
 kill -SEGV "$(property MainPID)"
 if within 300 restarted 2; then ok "a crash of its own: restarted"; else fail "a crash of its own: restarted" "$(daemon_log)"; fi
 { bash -c 'kill -ABRT $$'; } 2> /dev/null
-told "and records again" '; 1 incidents$'
+told "and records again" '; 1 incidents(;|$)'
 
 stage stop
 # ---- it stops while much is under way
@@ -123,7 +123,7 @@ same "nothing half-written is left" '' "$(half_written)"
 same "every bundle is whole" '' "$(flawed_bundles)"
 check "starts after that" systemctl start incidentd
 within 300 up
-same "and knows of no gap" null "$(incidentctl --json status | json 'd["gap"]')"
+same "and knows that it had been stopped" true "$(incidentctl --json status | json 'd["gap"]["stopped"]')"
 check "stops again" systemctl stop incidentd
 
 # ---- it cannot work
