@@ -36,6 +36,7 @@ namespace incident::bpf
 #define PATH_LAP 4096 /* bytes of path heap before it starts again at 0 */
 #define PATH_MAX_LEN 4096
 #define EXE_NAME_LEN 256
+#define DYING_RESERVE 256 /* entries of map "processes" for those that die without one: [record] processes live */
 #define ARGS_LEN 1024
 #define PATH_PARTS 24 /* directory levels of a path copied out of dentries */
 #define PATH_PART_LEN 64
@@ -686,7 +687,7 @@ enum memory_call { MEMORY_BRK = 1, MEMORY_MMAP = 2, MEMORY_MUNMAP = 3, MEMORY_MR
 enum loss_place {
     LOSS_SLOT = 0,      /* no free slot: a thread is not recorded */
     LOSS_TID_RANGE,     /* tid beyond the slot table */
-    LOSS_PROCESS_ENTRY, /* map "processes" is full */
+    LOSS_PROCESS_ENTRY, /* map "processes" has no room for another one that lives */
     LOSS_DEATH_EVENT,   /* ring buffer full: death_event */
     LOSS_THREAD_EVENT,  /* ring buffer full: thread_event */
     LOSS_THREAD_STACK,  /* ring buffer full: stack left out */

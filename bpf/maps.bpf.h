@@ -98,6 +98,7 @@ struct {
 /* Settings fixed at load: constants to the verifier and the JIT. */
 const volatile __u32 ring_length __weak = 128; /* syscall records a slot; a power of two */
 const volatile __u32 slots __weak = 1;
+const volatile __u32 processes_max __weak = 1; /* entries of the living; the map has DYING_RESERVE more */
 const volatile __u32 stack_pages_max __weak = 8;
 const volatile __u16 syscall_class[2][SYSCALL_CLASSES] __weak = {};
 
@@ -124,7 +125,8 @@ __u32 blocked_idle __weak = 0;   /* some of them count idle waits too */
 __s32 capture_tokens __weak = 0; /* captures in a living thread's own context that are left; refilled every second */
 __u64 syscall_rules_of[2][SYSCALL_CLASSES] __weak = {}; /* [compat][nr & 511]: conditions about this call */
 __u64 recording_since_boot_ns __weak = 0;
-__u32 slots_free __weak = 0; /* how many the queue holds, near enough: spares a look into an empty one */
+__u32 process_entries __weak = 0; /* in the map "processes" */
+__u32 slots_free __weak = 0;      /* how many the queue holds, near enough: spares a look into an empty one */
 
 /* Values of slot_of above any slot: decided not to watch, or no slot was free, in
  * the generation of decisions in the low 30 bits. */

@@ -33,7 +33,7 @@ int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child
         return 0;
     struct lineage_record *line = add_lineage(process, LINEAGE_CHILD, child->pid);
     copy_comm(line->comm, child);
-    struct process_entry *born = ensure_process(child);
+    struct process_entry *born = ensure_process(child, 0);
     if (born) {
         note_parent(born, parent);
         struct lineage_record *birth = add_lineage(born, LINEAGE_FORK, child->pid);
@@ -80,7 +80,7 @@ int BPF_PROG(process_exec, struct task_struct *task, pid_t old_pid, struct linux
         forget_process(tgid);
         return 0;
     }
-    struct process_entry *process = ensure_process(task);
+    struct process_entry *process = ensure_process(task, 0);
     if (!process)
         return 0;
     process->asked_epoch = 0;
@@ -155,7 +155,7 @@ int BPF_PROG(process_exit, struct task_struct *task)
     if (!process || process->start_boot_ns != BPF_CORE_READ(task, group_leader, start_boottime))
         return 0;
     if (!process->death_ns) {
-        bpf_map_delete_elem(&processes, &tgid);
+        drop_process(tgid);
         return 0;
     }
     if (__sync_val_compare_and_swap(&process->gone_ns, 0, bpf_ktime_get_ns()))

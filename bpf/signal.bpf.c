@@ -54,7 +54,7 @@ int BPF_PROG(signal_sent, int number, struct kernel_siginfo *info, struct task_s
     if (!entry || *entry == (SLOT_IGNORED | (watch_epoch & SLOT_EPOCH)))
         return 0;
     /* a thread that has slept since before the daemon started has no entry yet */
-    struct process_entry *process = ensure_process(target);
+    struct process_entry *process = ensure_process(target, 0);
     if (!process)
         return 0;
     struct task_struct *sender = bpf_get_current_task_btf();
@@ -124,9 +124,10 @@ int BPF_PROG(signal_taken, int delivered, struct kernel_siginfo *info, struct k_
     if (number < 1 || number > 64 || disposition == DISPOSITION_UNKNOWN)
         return 0;
     __u64 bit = BIT(number);
-    struct process_entry *process = ensure_process(task);
+    __u32 dying = disposition == DISPOSITION_FATAL && (fatal_signals & bit);
+    struct process_entry *process = ensure_process(task, dying);
     if (!process) {
-        if (disposition == DISPOSITION_FATAL && (fatal_signals & bit) && tid == task->tgid) /* once a process */
+        if (dying && tid == task->tgid) /* once a process */
             count_loss(LOSS_DEATH);
         return 0;
     }

@@ -46,7 +46,13 @@ static __always_inline void note_parent(struct process_entry *process, struct ta
 
 /* The process entry of a task, made where it does not exist.  An entry of an earlier
  * process with the same tgid is replaced. */
-static __noinline struct process_entry *ensure_process(struct task_struct *task)
+static __always_inline void drop_process(__u32 tgid)
+{
+    if (!bpf_map_delete_elem(&processes, &tgid))
+        __sync_fetch_and_sub(&process_entries, 1);
+}
+
+static __noinline struct process_entry *ensure_process(struct task_struct *task, __u32 dying)
 {
     __u32 tgid = BPF_CORE_READ(task, tgid), zero = 0;
     __u64 start = BPF_CORE_READ(task, group_leader, start_boottime);
@@ -56,12 +62,17 @@ static __noinline struct process_entry *ensure_process(struct task_struct *task)
             return process;
         if (process->death_ns) /* its bundle has not been closed: its lineage is lost to it */
             count_loss(LOSS_PROCESS_ENTRY);
-        bpf_map_delete_elem(&processes, &tgid);
+        drop_process(tgid);
     }
     struct process_entry *empty = bpf_map_lookup_elem(&empty_process, &zero);
     if (!empty)
         return 0;
-    bpf_map_update_elem(&processes, &tgid, empty, BPF_NOEXIST); /* another thread may have been faster */
+    if (!dying && process_entries >= processes_max) {
+        count_loss(LOSS_PROCESS_ENTRY);
+        return 0;
+    }
+    if (!bpf_map_update_elem(&processes, &tgid, empty, BPF_NOEXIST)) /* another thread may have been faster */
+        __sync_fetch_and_add(&process_entries, 1);
     process = bpf_map_lookup_elem(&processes, &tgid);
     if (!process) {
         count_loss(LOSS_PROCESS_ENTRY);
@@ -145,7 +156,7 @@ static __always_inline void forget_process(__u32 tgid)
 {
     struct process_entry *process = bpf_map_lookup_elem(&processes, &tgid);
     if (process && !process->death_ns)
-        bpf_map_delete_elem(&processes, &tgid);
+        drop_process(tgid);
 }
 
 static __always_inline void free_slot(__u32 slot)
@@ -228,7 +239,7 @@ static __noinline struct thread_slot *settle(struct task_struct *task, __u32 *en
         forget_process(BPF_CORE_READ(task, tgid));
         return 0;
     }
-    struct process_entry *process = ensure_process(task);
+    struct process_entry *process = ensure_process(task, 0);
     if (!thread) {
         thread = take_slot(task, entry);
         if (!thread) {

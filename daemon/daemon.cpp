@@ -9,6 +9,7 @@
 #include "daemon/tracefs.h"
 
 #include <fmt/format.h>
+#include <malloc.h>
 #include <nlohmann/json.hpp>
 #include <spdlog/spdlog.h>
 #include <sys/random.h>
@@ -30,6 +31,7 @@ constexpr std::uint64_t core_look_ns = 100 * millisecond;
 constexpr std::uint64_t hook_patience_ns = 5000 * millisecond; // at the end; systemd may be shutting down itself
 constexpr std::uint64_t first_cost_ns = 1000 * millisecond;    // when costs are measured first
 constexpr std::uint64_t alive_every_s = 60;
+constexpr unsigned started_s = 3;
 
 std::string boot_id() {
     sd_id128_t id;
@@ -443,6 +445,8 @@ void Daemon::on_second() {
     tell_manager();
     if (++seconds_ % alive_every_s == 0)
         lock_->alive();
+    if (seconds_ == started_s)
+        ::malloc_trim(0); // what loading programs and symbols took once: half of the heap
     second_timer_.arm_in(1000 * millisecond);
 }
 

@@ -49,13 +49,22 @@ std::string libbpf_tail(std::size_t lines) {
     return log.substr(at ? at + 1 : 0);
 }
 
+namespace {
+
+// Who dies has an entry, however many others live.
+std::uint64_t process_entries(const rules::Config::Record &record) {
+    return std::uint64_t(record.processes) + DYING_RESERVE;
+}
+
+} // namespace
+
 MemoryPlan plan_memory(const rules::Config::Record &record, std::uint32_t pid_max) {
     MemoryPlan plan;
     plan.rings = static_cast<std::uint64_t>(record.threads) *
                  (sizeof(bpf::thread_slot) + sizeof(bpf::thread_side) +
                   static_cast<std::uint64_t>(record.syscalls) * sizeof(bpf::syscall_record));
     plan.tid_table = 4ull * (pid_max + 1ull);
-    plan.processes = static_cast<std::uint64_t>(record.processes) * (sizeof(bpf::process_entry) + 64);
+    plan.processes = process_entries(record) * (sizeof(bpf::process_entry) + 64);
     plan.events = record.ring_buffer;
     plan.calls = static_cast<std::uint64_t>(record.threads) * sizeof(bpf::thread_calls);
     return plan;
@@ -74,7 +83,7 @@ Status Recorder::Impl::size_maps(std::uint32_t pid_max) {
         {maps.calls, record.threads},
         {maps.call_slots, record.threads / 64 + 1ull},
         {maps.free_slots, record.threads},
-        {maps.processes, record.processes},
+        {maps.processes, process_entries(record)},
         {maps.events, record.ring_buffer},
     };
     for (const auto &[map, entries] : sizes) {
@@ -115,6 +124,7 @@ Status Recorder::Impl::load(std::uint32_t stack_bytes) {
     if (auto sized = size_maps(pid_max); !sized)
         return sized;
     skeleton->rodata->slots = record.threads;
+    skeleton->rodata->processes_max = record.processes;
     skeleton->rodata->ring_length = record.syscalls;
     skeleton->rodata->stack_pages_max =
         std::min<std::uint32_t>((stack_bytes + STACK_PAGE - 1) / STACK_PAGE, STACK_PAGES_MAX);

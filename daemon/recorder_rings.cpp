@@ -130,7 +130,7 @@ std::vector<std::uint32_t> Recorder::processes() const {
     for (std::uint32_t *from = nullptr; bpf_map_get_next_key(map, from, &next) == 0; from = &key) {
         key = next;
         tgids.push_back(next);
-        if (tgids.size() > 2ull * impl_->record.processes)
+        if (tgids.size() > 2ull * (impl_->record.processes + DYING_RESERVE))
             break;
     }
     std::ranges::sort(tgids);
@@ -139,7 +139,8 @@ std::vector<std::uint32_t> Recorder::processes() const {
 }
 
 void Recorder::forget_process(std::uint32_t tgid) {
-    bpf_map_delete_elem(bpf_map__fd(impl_->skeleton->maps.processes), &tgid);
+    if (bpf_map_delete_elem(bpf_map__fd(impl_->skeleton->maps.processes), &tgid) == 0)
+        std::atomic_ref<__u32>(impl_->skeleton->bss->process_entries).fetch_sub(1);
 }
 
 } // namespace incident::daemon

@@ -1,9 +1,11 @@
 """What did not fit is counted and named, and the incident still commits."""
 
+from contextlib import ExitStack
+
 import pytest
 
 from lib.programs import victim
-from lib.victims import run
+from lib.victims import run, running
 
 SMALL_RING_BUFFER = '[record]\nring_buffer = "64KiB"\n'
 
@@ -50,6 +52,19 @@ def test_few_slots(daemon):
     assert recorded | missing == tids
     assert incident.quality["lost"] > 0
     assert any(loss["where"] == "threads" for loss in incident.quality["losses"])
+
+
+def test_who_dies_has_an_entry_however_many_live(daemon):
+    few = daemon(config="[record]\nprocesses = 64\n")
+    with ExitStack() as living:
+        for _ in range(120):
+            living.enter_context(running("sleep", "1000"))
+        died = run(victim("die"), "null-read")
+        incident = few.incident(died.pid)
+    assert incident.crashed["stack"]["bytes"] > 0
+    losses = {loss["where"]: loss["count"] for loss in few.ctl.json("status")["losses"]}
+    assert losses["processes: no entry for a process ([record] processes)"] > 0
+    assert "processes: deaths of those without an entry" not in losses
 
 
 def victims_rule():

@@ -17,7 +17,6 @@ PROGRAMS = {
     "pair that asks who": ("t", "t"),
     "pair, who, clock at return": ("t", "tk"),
     "pair, who, jiffies and clock": ("tj", "tk"),
-    "pair, who, coarse clock twice": ("tc", "tc"),
     "pair, who, clock twice": ("tk", "tk"),
     "only at return: who and clock": ("-", "tk"),
 }
@@ -37,5 +36,8 @@ def run(bench):
     variants["incidentd: without duration"] = partial(
         getppid, program, calls, 1, partial(recording, bench, program, WITHOUT_DURATIONS)
     )
-    notes = ["who: bpf_get_current_task_btf; clock: bpf_ktime_get_ns; a duration takes both of them twice"]
+    notes = [
+        "who: bpf_get_current_task_btf; clock: bpf_ktime_get_ns; a duration takes both of them twice",
+        "the coarse clock of the last tick (bpf_ktime_get_coarse_ns) is refused to programs of this type",
+    ]
     return [costs("one getppid in a pinned loop", "ns a call", alternate(variants, bench.rounds), notes)]

@@ -1,6 +1,6 @@
 // empty_pair [ENTRY RETURN]: a tp_btf program at the entry and at the return of every system call of the machine.  Empty
 // ones are the least that recording calls could cost; each letter of an argument is a helper that the program calls:
-// t the current task, k the clock, c the coarse clock (of the last tick), j the jiffies; "-": there is no program.
+// t the current task, k the clock, j the jiffies; "-": there is no program.
 // Says "ready" and holds them until its input ends.
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -16,8 +16,6 @@ static int helper(char letter) {
         return BPF_FUNC_get_current_task_btf;
     case 'k':
         return BPF_FUNC_ktime_get_ns;
-    case 'c':
-        return BPF_FUNC_ktime_get_coarse_ns;
     case 'j':
         return BPF_FUNC_jiffies64;
     }
