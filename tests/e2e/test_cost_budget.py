@@ -10,11 +10,12 @@ import signal
 import pytest
 
 from lib.compiled import compiled
-from lib.daemon import CRASH_RULE
+from lib.daemon import CRASH_RULE, SANITIZED
 from lib.programs import victim
 from lib.victims import run, running
 from lib.wait import until
 
+pytestmark = pytest.mark.skipif(SANITIZED, reason="what a daemon with sanitizers costs is not what incidentd costs")
 BUDGET = '[cost]\nbudget = "4%"\nevery = "1s"\n'
 UNDONE = "cost: as rules ask again: "
 

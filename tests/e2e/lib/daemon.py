@@ -1,5 +1,6 @@
 """incidentd under test."""
 
+import os
 import re
 import signal
 import subprocess
@@ -16,6 +17,7 @@ on      = "signal"
 signals = ["SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT", "SIGSYS"]
 """
 
+SANITIZED = "ASAN_OPTIONS" in os.environ  # tests/run sets it for that build: slower, and freed memory is held back
 SANITIZER_REPORT = re.compile(r"ERROR: (Address|Leak)Sanitizer|runtime error:|AddressSanitizer:DEADLYSIGNAL")
 
 
