@@ -44,14 +44,15 @@ static __always_inline void note_parent(struct process_entry *process, struct ta
     copy_comm(process->parent_comm, leader_of(parent));
 }
 
-/* The process entry of a task, made where it does not exist.  An entry of an earlier
- * process with the same tgid is replaced. */
+/* The map has no count of its own that a program may read. */
 static __always_inline void drop_process(__u32 tgid)
 {
     if (!bpf_map_delete_elem(&processes, &tgid))
         __sync_fetch_and_sub(&process_entries, 1);
 }
 
+/* The process entry of a task, made where it does not exist.  An entry of an earlier
+ * process with the same tgid is replaced.  For one that is dying the reserve is there. */
 static __noinline struct process_entry *ensure_process(struct task_struct *task, __u32 dying)
 {
     __u32 tgid = BPF_CORE_READ(task, tgid), zero = 0;

@@ -14,32 +14,25 @@ std::string key_of(const CostStep &step) {
 }
 
 CostStep step_of(const Heap &heap) {
-    CostStep step;
-    step.kind = heap.level == rules::Allocations::History ? Kind::HistoryToSizes : Kind::SizesToPages;
-    step.subject = std::to_string(heap.pid);
-    step.name = "pid " + step.subject + " (" + heap.comm + ")";
-    step.share = heap.lower_saves;
-    step.calls_per_second = heap.calls_per_second;
-    return step;
+    const std::string pid = std::to_string(heap.pid);
+    return {.kind = heap.level == rules::Allocations::History ? Kind::HistoryToSizes : Kind::SizesToPages,
+            .subject = pid,
+            .name = "pid " + pid + " (" + heap.comm + ")",
+            .share = heap.lower_saves,
+            .calls_per_second = heap.calls_per_second};
 }
 
 CostStep step_of(const CostMeasurement::Probes &probes) {
-    CostStep step;
-    step.kind = Kind::Probes;
-    step.subject = probes.key;
-    step.name = probes.name;
-    step.conditions = probes.conditions;
-    step.share = probes.share;
-    step.calls_per_second = probes.calls_per_second;
-    return step;
+    return {.kind = Kind::Probes,
+            .subject = probes.key,
+            .name = probes.name,
+            .conditions = probes.conditions,
+            .share = probes.share,
+            .calls_per_second = probes.calls_per_second};
 }
 
 CostStep step_of(const CostMeasurement::Durations &durations) {
-    CostStep step;
-    step.kind = Kind::Durations;
-    step.share = durations.share;
-    step.calls_per_second = durations.calls_per_second;
-    return step;
+    return {.kind = Kind::Durations, .share = durations.share, .calls_per_second = durations.calls_per_second};
 }
 
 const Heap *heap_of(const CostMeasurement &now, const CostStep &step) {

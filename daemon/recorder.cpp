@@ -20,6 +20,11 @@ std::uint32_t read_pid_max() {
     return file >> value && value > 0 ? value : default_pid_max;
 }
 
+// Who dies has an entry, however many others live.
+std::uint64_t process_entries(const rules::Config::Record &record) {
+    return std::uint64_t(record.processes) + DYING_RESERVE;
+}
+
 } // namespace
 
 // libbpf's own messages of the current operation: shown only where it fails.
@@ -48,15 +53,6 @@ std::string libbpf_tail(std::size_t lines) {
             ++seen;
     return log.substr(at ? at + 1 : 0);
 }
-
-namespace {
-
-// Who dies has an entry, however many others live.
-std::uint64_t process_entries(const rules::Config::Record &record) {
-    return std::uint64_t(record.processes) + DYING_RESERVE;
-}
-
-} // namespace
 
 MemoryPlan plan_memory(const rules::Config::Record &record, std::uint32_t pid_max) {
     MemoryPlan plan;

@@ -124,13 +124,14 @@ std::optional<bpf::process_entry> Recorder::process(std::uint32_t tgid) const {
 
 std::vector<std::uint32_t> Recorder::processes() const {
     const int map = bpf_map__fd(impl_->skeleton->maps.processes);
+    const std::size_t most = 2ull * bpf_map__max_entries(impl_->skeleton->maps.processes);
     std::vector<std::uint32_t> tgids;
     std::uint32_t key = 0, next = 0;
     // A deleted key restarts the walk (kernel/bpf/hashtab.c): bounded all the same.
     for (std::uint32_t *from = nullptr; bpf_map_get_next_key(map, from, &next) == 0; from = &key) {
         key = next;
         tgids.push_back(next);
-        if (tgids.size() > 2ull * (impl_->record.processes + DYING_RESERVE))
+        if (tgids.size() > most)
             break;
     }
     std::ranges::sort(tgids);

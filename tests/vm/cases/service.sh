@@ -15,6 +15,8 @@ property() { systemctl show -P "$1" incidentd; }
 is() { [ "$(property "$1")" = "$2" ]; }
 says() { [[ $(property StatusText) =~ $1 ]]; }
 # told WHAT PATTERN: what `systemctl status` shows comes to match it
+# Under emulation recording costs more than the shipped budget: that may be said, and nothing else.
+END='(; [0-9]+ left out for the cost budget: incidentctl status)?(; over the cost budget)?$'
 told() { if within 300 says "$2"; then ok "$1"; else fail "$1" "no match for: $2" "in: $(property StatusText)"; fi; }
 up() { is ActiveState active && incidentctl --json status > /dev/null; }
 
@@ -26,7 +28,7 @@ check "exposure" systemd-analyze --no-pager security --offline=true --threshold=
 # ---- starts, as it is installed
 check "starts" systemctl start incidentd
 same "and is up when systemctl says so" 'active running notify' "$(property ActiveState) $(property SubState) $(property Type)"
-told "says what it does" '^Recording: 3 rules active, 1 unavailable \(txg-stall\); 0 incidents(;|$)'
+told "says what it does" '^Recording: 3 rules active, 1 unavailable \(txg-stall\); 0 incidents'"$END"
 has "systemctl status shows it" 'Status: "Recording: 3 rules active' "$(systemctl status incidentd --no-pager 2>&1)"
 pid=$(property MainPID)
 field() { awk -v name="$1:" '$1 == name { print $2 }' "/proc/$pid/status"; }
@@ -68,17 +70,17 @@ told "a signal alone keeps them as well, and it says so" '^Recording: 4 rules ac
 same "they are still those of before" active "$(rule_state status)"
 rm $MINE
 check "reloads when it is mended" systemctl reload incidentd
-told "and no longer complains" '^Recording: 3 rules active, 1 unavailable \(txg-stall\); 0 incidents(;|$)'
+told "and no longer complains" '^Recording: 3 rules active, 1 unavailable \(txg-stall\); 0 incidents'"$END"
 same "the main process is the same" "$pid" "$(property MainPID)"
 
 stage memory
 # ---- an incident; memory with 100 threads dying
 { bash -c 'kill -SEGV $$'; } 2> /dev/null
-told "counts its incidents" '; 1 incidents(;|$)'
+told "counts its incidents" '; 1 incidents'"$END"
 note "memory with the shipped rules: $(($(property MemoryCurrent) >> 20)) MiB"
 if [ -x "$VICTIMS/siblings" ]; then
     { "$VICTIMS/siblings" 33 33 33 fault > /dev/null; } 2> /dev/null
-    told "100 threads" '; 2 incidents(;|$)'
+    told "100 threads" '; 2 incidents'"$END"
     explained() { [ "$(incidentctl --json status | json 'd["analyses"]["done"] + d["analyses"]["failed"]')" -ge 2 ]; }
     if within 600 explained; then ok "and explained"; else fail "and explained" "$(incidentctl status)"; fi
 else
@@ -111,7 +113,7 @@ unit_drop_in watchdog
 kill -SEGV "$(property MainPID)"
 if within 300 restarted 2; then ok "a crash of its own: restarted"; else fail "a crash of its own: restarted" "$(daemon_log)"; fi
 { bash -c 'kill -ABRT $$'; } 2> /dev/null
-told "and records again" '; 1 incidents(;|$)'
+told "and records again" '; 1 incidents'"$END"
 
 stage stop
 # ---- it stops while much is under way
