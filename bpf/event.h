@@ -25,7 +25,7 @@ namespace incident::bpf
 #endif
 
 /* Layout version of everything below. */
-#define EVENT_LAYOUT 6
+#define EVENT_LAYOUT 7
 
 #define COMM_LEN 16
 #define SYSCALL_ARGS 6
@@ -36,7 +36,9 @@ namespace incident::bpf
 #define PATH_LAP 4096 /* bytes of path heap before it starts again at 0 */
 #define PATH_MAX_LEN 4096
 #define EXE_NAME_LEN 256
-#define DYING_RESERVE 256 /* entries of map "processes" for those that die without one: [record] processes live */
+#define DYING_RESERVE 256   /* entries of map "processes" for those that die without one: [record] processes live */
+#define STACK_PLACES 16384  /* threads known by their kernel stacks: 8 bytes each */
+#define STACK_ALIGNED 16384 /* THREAD_SIZE (arch/x86/include/asm/page_64_types.h), or half of it */
 #define ARGS_LEN 1024
 #define PATH_PARTS 24 /* directory levels of a path copied out of dentries */
 #define PATH_PART_LEN 64
@@ -142,6 +144,7 @@ struct thread_slot {
     __u32 state;   /* enum slot_state */
     __u32 after;   /* class of the call in flight: what its return still has to record */
     __u32 tgid;
+    __u64 task;       /* its task_struct */
     __u64 generation; /* counts the slot's users */
     __u64 rules;      /* bit i: the condition with bit i is about this thread's process */
     __u64 thread_start_boot_ns;
@@ -170,7 +173,7 @@ struct thread_slot {
     __u64 judged;        /* calls a "syscall" or "blocked" rule has looked at, while one is loaded */
     __u32 signal_frames; /* handlers entered less those seen to return: longjmp leaves one for ever */
     __u32 pad0;
-    __u64 pad[5];
+    __u64 pad[4];
 };
 
 /* Map "sides": the small rings of a slot. */

@@ -12,7 +12,7 @@
 #include "bpf/event.h"
 
 /* tid → slot + 1; 0: never seen; with the top bit: see SLOT_* below. An array, because
- * its look-up is inlined: the price every syscall of the machine pays. */
+ * its look-up is inlined.  Every syscall of the machine asks callers.bpf.h first. */
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
     __uint(max_entries, 1);
@@ -101,6 +101,8 @@ const volatile __u32 slots __weak = 1;
 const volatile __u32 processes_max __weak = 1; /* entries of the living; the map has DYING_RESERVE more */
 const volatile __u32 stack_pages_max __weak = 8;
 const volatile __u16 syscall_class[2][SYSCALL_CLASSES] __weak = {};
+
+const volatile __u32 casts_tasks __weak = 0; /* the kernel has bpf_rdonly_cast */
 
 /* Settings that a reload changes; the daemon writes them through its mapping. */
 __u32 entries_recorded __weak = 0; /* record_enter is attached: calls have durations */

@@ -26,6 +26,7 @@ SEC("tp_btf/sched_process_fork")
 int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child)
 {
     __u32 parent_tgid = parent->tgid;
+    forget_caller(child);
     if (child->pid != child->tgid) /* a thread: known from its own first call */
         return 0;
     struct process_entry *process = bpf_map_lookup_elem(&processes, &parent_tgid);
@@ -49,6 +50,7 @@ int BPF_PROG(process_exec, struct task_struct *task, pid_t old_pid, struct linux
     __u32 *entry = bpf_map_lookup_elem(&slot_of, &tid);
     if (!entry)
         return 0;
+    forget_caller(task);
     if (old != tid) { /* not the leader did it: it has taken the leader's tid (fs/exec.c, de_thread) */
         __u32 *moved = bpf_map_lookup_elem(&slot_of, &old);
         if (moved) {
@@ -134,6 +136,7 @@ int BPF_PROG(process_exit, struct task_struct *task)
     if (entry) {
         __u32 slot = *entry - 1;
         *entry = 0;
+        forget_caller(task);
         if (slot < slots) {
             end_calls(slot);
             struct thread_slot *thread = bpf_map_lookup_elem(&threads, &slot);

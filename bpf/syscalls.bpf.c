@@ -18,6 +18,9 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
+/* Since 6.2; no call: the verifier puts a move in its place (commit a35b9af4ec2c). */
+extern void *bpf_rdonly_cast(const void *object, __u32 btf_id) __ksym __weak;
+
 #define NR_RT_SIGRETURN 15       /* arch/x86/entry/syscalls/syscall_64.tbl */
 #define NR_RT_SIGRETURN_IA32 173 /* syscall_32.tbl */
 
@@ -157,11 +160,11 @@ static __always_inline __u64 last_break(struct task_struct *task, struct syscall
     return before;
 }
 
-static __noinline int end_memory(struct task_struct *task, struct thread_slot *thread, __u32 slot,
-                                 struct syscall_record *record, __u32 call)
+static __noinline int end_memory(struct thread_slot *thread, __u32 slot, struct syscall_record *record, __u32 call)
 {
     if (record->ret < 0 && record->ret >= -4095)
         return 0;
+    struct task_struct *task = bpf_get_current_task_btf();
     struct thread_side *side = bpf_map_lookup_elem(&sides, &slot);
     if (!side)
         return 0;
@@ -198,6 +201,14 @@ static __always_inline __u32 is_compat(struct task_struct *task)
     return (task->thread_info.status & TS_COMPAT_FLAG) ? 1 : 0;
 }
 
+/* Of the thread, which is the current one. */
+static __always_inline __u32 calls_compat(struct thread_slot *thread)
+{
+    if (casts_tasks)
+        return is_compat(bpf_rdonly_cast((void *)thread->task, bpf_core_type_id_kernel(struct task_struct)));
+    return is_compat(bpf_get_current_task_btf());
+}
+
 static __always_inline void keep_arguments(struct syscall_record *record, struct pt_regs *regs, __u32 compat)
 {
     if (compat) { /* ia32: ebx ecx edx esi edi ebp */
@@ -219,24 +230,50 @@ static __always_inline void keep_arguments(struct syscall_record *record, struct
 
 /* uretprobe (335, since 6.11) and uprobe (336, since 6.18) are calls that the kernel's own
  * trampolines make: the program has not made them. */
-static __always_inline int is_of_probe(struct task_struct *task, long nr)
+static __always_inline int is_of_probe(long nr)
 {
-    return (unsigned long)nr - 335 < 2 && !is_compat(task);
+    return (unsigned long)nr - 335 < 2 && !is_compat(bpf_get_current_task_btf());
+}
+
+/* The value of slot_of for who calls, from there. */
+static __noinline __u32 ask_caller(__u64 at)
+{
+    struct task_struct *task = bpf_get_current_task_btf();
+    __u32 tid = task->pid;
+    __u32 *entry = bpf_map_lookup_elem(&slot_of, &tid);
+    if (!entry)
+        return 0;
+    remember_caller(task, at, *entry);
+    return *entry;
+}
+
+/* The slot of who calls, after (re)deciding; 0: not recorded.  counted: another program counts
+ * whom there is no place for in slot_of. */
+static __noinline struct thread_slot *decide(__u64 at, __u32 *slot, __u32 counted)
+{
+    struct task_struct *task = bpf_get_current_task_btf();
+    __u32 tid = task->pid;
+    __u32 *entry = bpf_map_lookup_elem(&slot_of, &tid);
+    if (!entry) {
+        if (!counted)
+            count_loss(LOSS_TID_RANGE);
+        return 0;
+    }
+    struct thread_slot *thread = settle(task, entry);
+    remember_caller(task, at, *entry);
+    *slot = *entry - 1;
+    return thread;
 }
 
 SEC("tp_btf/sys_enter")
 int BPF_PROG(record_enter, struct pt_regs *regs, long nr)
 {
-    struct task_struct *task = bpf_get_current_task_btf();
-    __u32 tid = task->pid;
-    if (is_of_probe(task, nr))
+    if (is_of_probe(nr))
         return 0;
-    __u32 *entry = bpf_map_lookup_elem(&slot_of, &tid);
-    if (!entry) {
-        count_loss(LOSS_TID_RANGE);
-        return 0;
-    }
-    __u32 value = *entry, epoch = watch_epoch & SLOT_EPOCH;
+    __u64 at = registers_at(regs);
+    __u32 value = known_caller(at), epoch = watch_epoch & SLOT_EPOCH;
+    if (!value)
+        value = ask_caller(at);
     if (value == (SLOT_IGNORED | epoch))
         return 0;
     __u32 slot = value - 1;
@@ -244,17 +281,16 @@ int BPF_PROG(record_enter, struct pt_regs *regs, long nr)
     if (slot < slots)
         thread = bpf_map_lookup_elem(&threads, &slot);
     if (!thread || thread->epoch != epoch) {
-        thread = settle(task, entry);
+        thread = decide(at, &slot, 0);
         if (!thread)
             return 0;
-        slot = *entry - 1;
     }
     __u64 index = thread->syscalls;
     __u32 key = slot * ring_length + (index & (ring_length - 1));
     struct syscall_record *record = bpf_map_lookup_elem(&records, &key);
     if (!record)
         return 0;
-    __u32 compat = is_compat(task);
+    __u32 compat = calls_compat(thread);
     record->start_ns = bpf_ktime_get_ns();
     record->duration_ns = IN_FLIGHT;
     record->nr = nr;
@@ -268,14 +304,13 @@ int BPF_PROG(record_enter, struct pt_regs *regs, long nr)
         if (class & CLASS_PATH_MASK)
             begin_path(thread, slot, record, class);
         else if (class_memory(class) == MEMORY_BRK)
-            thread->break_before = BPF_CORE_READ(task, mm, brk);
+            thread->break_before = BPF_CORE_READ(bpf_get_current_task_btf(), mm, brk);
     }
     return 0;
 }
 
 /* What the return of a call adds besides its record. */
-static __always_inline void end_call(struct task_struct *task, struct thread_slot *thread, __u32 slot,
-                                     struct syscall_record *record, __u32 class)
+static __always_inline void end_call(struct thread_slot *thread, __u32 slot, struct syscall_record *record, __u32 class)
 {
     if (class & CLASS_SIGRETURN) {
         if (thread->signal_frames)
@@ -283,7 +318,7 @@ static __always_inline void end_call(struct task_struct *task, struct thread_slo
     } else if (class & CLASS_PATH_MASK)
         end_path(thread, slot, record);
     else
-        end_memory(task, thread, slot, record, class_memory(class));
+        end_memory(thread, slot, record, class_memory(class));
 }
 
 /* The child returns from the call that made it: it has made no call yet. */
@@ -293,15 +328,14 @@ static __always_inline int is_birth(__u32 class, long ret)
 }
 
 /* The call returns in the thread slot of which nobody has seen its entry. */
-static __always_inline int record_whole(struct task_struct *task, struct thread_slot *thread, __u32 slot,
-                                        struct pt_regs *regs, long ret)
+static __always_inline int record_whole(struct thread_slot *thread, __u32 slot, struct pt_regs *regs, long ret)
 {
     __u64 index = thread->syscalls;
     __u32 key = slot * ring_length + (index & (ring_length - 1));
     struct syscall_record *record = bpf_map_lookup_elem(&records, &key);
     if (!record)
         return 0;
-    __u32 compat = is_compat(task), flags = compat;
+    __u32 compat = calls_compat(thread), flags = compat;
     long nr = (long)regs->orig_ax;
     if (nr < 0) { /* left by sigreturn, and by the calls of the kernel's own trampolines (is_of_probe) */
         if (!thread->signal_frames)
@@ -328,7 +362,7 @@ static __always_inline int record_whole(struct task_struct *task, struct thread_
         if (class & CLASS_PATH_MASK)
             whole_path(thread, slot, record, class);
         else
-            end_call(task, thread, slot, record, class);
+            end_call(thread, slot, record, class);
     }
     return 0;
 }
@@ -336,15 +370,10 @@ static __always_inline int record_whole(struct task_struct *task, struct thread_
 SEC("tp_btf/sys_exit")
 int BPF_PROG(record_exit, struct pt_regs *regs, long ret)
 {
-    struct task_struct *task = bpf_get_current_task_btf();
-    __u32 tid = task->pid;
-    __u32 *entry = bpf_map_lookup_elem(&slot_of, &tid);
-    if (!entry) {
-        if (!entries_recorded)
-            count_loss(LOSS_TID_RANGE);
-        return 0;
-    }
-    __u32 value = *entry, epoch = watch_epoch & SLOT_EPOCH;
+    __u64 at = registers_at(regs);
+    __u32 value = known_caller(at), epoch = watch_epoch & SLOT_EPOCH;
+    if (!value)
+        value = ask_caller(at);
     if (value == (SLOT_IGNORED | epoch))
         return 0;
     __u32 slot = value - 1;
@@ -361,7 +390,7 @@ int BPF_PROG(record_exit, struct pt_regs *regs, long ret)
         thread->in_call = 0;
         __u32 class = thread->after;
         if (class)
-            end_call(task, thread, slot, record, class);
+            end_call(thread, slot, record, class);
         return 0;
     }
     if (!thread || thread->epoch != epoch) {
@@ -369,12 +398,12 @@ int BPF_PROG(record_exit, struct pt_regs *regs, long ret)
         if (entries_recorded && value == (SLOT_REFUSED | epoch))
             return 0;
         /* one that gets no slot must not be told as having lost a call */
-        if (is_birth(syscall_class[is_compat(task)][regs->orig_ax & (SYSCALL_CLASSES - 1)], ret))
+        __u32 compat = is_compat(bpf_get_current_task_btf());
+        if (is_birth(syscall_class[compat][regs->orig_ax & (SYSCALL_CLASSES - 1)], ret))
             return 0;
-        thread = settle(task, entry);
+        thread = decide(at, &slot, entries_recorded);
         if (!thread)
             return 0;
-        slot = *entry - 1;
     }
-    return record_whole(task, thread, slot, regs, ret);
+    return record_whole(thread, slot, regs, ret);
 }

@@ -6,6 +6,7 @@
  * know, the daemon is asked once and the thread is recorded until it is ruled out. */
 #pragma once
 
+#include "bpf/callers.bpf.h"
 #include "bpf/task.bpf.h"
 
 static __always_inline void make_watch_key(struct task_struct *task, struct watch_key *key)
@@ -180,6 +181,7 @@ static __always_inline struct thread_slot *take_slot(struct task_struct *task, _
     thread->syscalls = 0;
     thread->tid = BPF_CORE_READ(task, pid);
     thread->tgid = BPF_CORE_READ(task, tgid);
+    thread->task = (__u64)task;
     thread->epoch = 0;
     thread->in_call = 0;
     thread->after = 0;
@@ -215,7 +217,7 @@ static __always_inline void count_unrecorded(struct task_struct *task)
         __sync_fetch_and_add(&process->syscalls_unrecorded, 1);
 }
 
-/* The current thread's slot after (re)deciding; 0: not recorded.  entry: its place in slot_of. */
+/* The current thread's slot after (re)deciding; 0: not recorded.  entry: its place in slot_of, which may change. */
 static __noinline struct thread_slot *settle(struct task_struct *task, __u32 *entry)
 {
     __u32 value = *entry, epoch = watch_epoch & SLOT_EPOCH;
@@ -229,6 +231,7 @@ static __noinline struct thread_slot *settle(struct task_struct *task, __u32 *en
         count_unrecorded(task);
         return 0;
     }
+    forget_caller(task);
     __u64 rules, dump_rules;
     __u32 verdict = verdict_of(task, &key, &rules, &dump_rules);
     if (verdict == VERDICT_IGNORE) {

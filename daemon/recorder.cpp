@@ -59,7 +59,7 @@ MemoryPlan plan_memory(const rules::Config::Record &record, std::uint32_t pid_ma
     plan.rings = static_cast<std::uint64_t>(record.threads) *
                  (sizeof(bpf::thread_slot) + sizeof(bpf::thread_side) +
                   static_cast<std::uint64_t>(record.syscalls) * sizeof(bpf::syscall_record));
-    plan.tid_table = 4ull * (pid_max + 1ull);
+    plan.tid_table = 4ull * (pid_max + 1ull) + 8ull * STACK_PLACES;
     plan.processes = process_entries(record) * (sizeof(bpf::process_entry) + 64);
     plan.events = record.ring_buffer;
     plan.calls = static_cast<std::uint64_t>(record.threads) * sizeof(bpf::thread_calls);

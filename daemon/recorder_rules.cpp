@@ -38,6 +38,8 @@ bool is_core_program(std::string_view name) {
 // A tracepoint the kernel has not (CONFIG_MEMCG off, …) must not keep the rest from loading.
 void Recorder::Impl::leave_out_what_is_missing() {
     const std::unique_ptr<btf, decltype([](btf *types) { btf__free(types); })> kernel(btf__load_vmlinux_btf());
+    skeleton->rodata->casts_tasks =
+        kernel && btf__find_by_name_kind(kernel.get(), "bpf_rdonly_cast", BTF_KIND_FUNC) > 0;
     bpf_program *program = nullptr;
     bpf_object__for_each_program(program, skeleton->obj) {
         const std::string_view section = bpf_program__section_name(program);

@@ -6,6 +6,8 @@ The victim makes each of its syscalls itself and counts them (tests/victims/ledg
 import pytest
 
 from lib.ledger import accounted, assert_each_call_is_accounted, ledger
+from lib.programs import victim
+from lib.victims import running
 
 
 @pytest.mark.parametrize(
@@ -45,6 +47,18 @@ def test_threads_that_have_ended(recorder):
     assert accounted(incident.accounting(first.tid)) == first.entered
     assert incident.quality["ended"] == {"threads": 20, "calls": sum(one.entered for one in others)}
     assert accounted(incident.quality) == first.entered + sum(one.entered for one in others)
+
+
+def test_kernel_stacks_change_hands(daemon):
+    """Threads are known by their kernel stacks: each was another's before, recorded or of no interest."""
+    rule = '[[rule]]\nname = "ledger"\non = "signal"\nmatch = { exe = ["%s"] }\n' % victim("ledger")
+    watcher = daemon(rules=rule)
+    with running("sh", "-c", "while :; do /bin/true & /bin/true; done"):
+        for _ in range(10):
+            pid, (first, *others) = ledger(200, 5, "ended")
+            quality = watcher.incident(pid).quality
+            assert accounted(quality) - quality["ended"]["calls"] == first.entered
+            assert quality["ended"] == {"threads": 200, "calls": sum(one.entered for one in others)}
 
 
 def test_what_was_recorded(recorder):

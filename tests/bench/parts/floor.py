@@ -15,9 +15,13 @@ PROGRAMS = {
     "  only at entry": ("", "-"),
     "  only at return": ("-", ""),
     "pair that asks who": ("t", "t"),
+    "pair that looks into a map": ("c", "c"),
+    "pair, clock at return": ("", "k"),
+    "pair, clock twice": ("k", "k"),
     "pair, who, clock at return": ("t", "tk"),
     "pair, who, jiffies and clock": ("tj", "tk"),
     "pair, who, clock twice": ("tk", "tk"),
+    "only at return: clock": ("-", "k"),
     "only at return: who and clock": ("-", "tk"),
 }
 
