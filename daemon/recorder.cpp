@@ -59,7 +59,7 @@ MemoryPlan plan_memory(const rules::Config::Record &record, std::uint32_t pid_ma
     plan.rings = static_cast<std::uint64_t>(record.threads) *
                  (sizeof(bpf::thread_slot) + sizeof(bpf::thread_side) +
                   static_cast<std::uint64_t>(record.syscalls) * sizeof(bpf::syscall_record));
-    plan.tid_table = 4ull * (pid_max + 1ull) + 8ull * STACK_PLACES;
+    plan.thread_tables = 4ull * (pid_max + 1ull) + 8ull * STACK_PLACES;
     plan.processes = process_entries(record) * (sizeof(bpf::process_entry) + 64);
     plan.events = record.ring_buffer;
     plan.calls = static_cast<std::uint64_t>(record.threads) * sizeof(bpf::thread_calls);
@@ -110,9 +110,9 @@ Status Recorder::Impl::load(std::uint32_t stack_bytes) {
     if (plan.total() > record.memory_limit)
         return fail(fmt::format(
             "the configured rings need {} MiB at worst ({} threads with {} syscalls: {} MiB; thread "
-            "table: {} MiB; {} processes: {} MiB; ring buffer: {} MiB), more than [record] "
+            "tables: {} MiB; {} processes: {} MiB; ring buffer: {} MiB), more than [record] "
             "memory_limit = {} MiB: lower threads or syscalls, or raise the limit",
-            (plan.total() >> 20) + 1, record.threads, record.syscalls, plan.rings >> 20, plan.tid_table >> 20,
+            (plan.total() >> 20) + 1, record.threads, record.syscalls, plan.rings >> 20, plan.thread_tables >> 20,
             record.processes, plan.processes >> 20, plan.events >> 20, record.memory_limit >> 20));
     skeleton = recorder_bpf__open();
     if (!skeleton)

@@ -25,12 +25,13 @@ namespace incident::daemon {
 
 // Bytes of kernel memory the configured maps take at worst.
 struct MemoryPlan {
-    std::uint64_t rings = 0;     // per-thread headers, syscall records, opens and paths
-    std::uint64_t tid_table = 0; // 4 bytes × pid_max
+    std::uint64_t rings = 0; // per-thread headers, syscall records, opens and paths
+    // Where a thread's ring is found: 4 bytes × pid_max by tid, 8 × STACK_PLACES by kernel stack.
+    std::uint64_t thread_tables = 0;
     std::uint64_t processes = 0;
     std::uint64_t events = 0; // ring buffer
     std::uint64_t calls = 0;  // probed calls in flight
-    std::uint64_t total() const { return rings + tid_table + processes + events + calls; }
+    std::uint64_t total() const { return rings + thread_tables + processes + events + calls; }
 };
 MemoryPlan plan_memory(const rules::Config::Record &record, std::uint32_t pid_max);
 

@@ -43,9 +43,9 @@ TEST(MemoryPlan, CountsEveryMapThatConfigurationSizes) {
     record.ring_buffer = 1 << 20;
     const auto plan = plan_memory(record, 32767);
     EXPECT_EQ(plan.rings, 1000u * (256 + 11008 + 64 * 80));
-    EXPECT_EQ(plan.tid_table, 4u * 32768);
+    EXPECT_EQ(plan.thread_tables, 4u * 32768 + 8u * 16384);
     EXPECT_EQ(plan.events, 1u << 20);
-    EXPECT_EQ(plan.total(), plan.rings + plan.tid_table + plan.processes + plan.events + plan.calls);
+    EXPECT_EQ(plan.total(), plan.rings + plan.thread_tables + plan.processes + plan.events + plan.calls);
 }
 
 TEST_F(Directory, AnEndThatWasNoStopIsKnown) {
