@@ -4,7 +4,7 @@ from contextlib import contextmanager, nullcontext
 from functools import partial
 
 from bench.lib.loop import held, loop
-from bench.lib.sample import added, ratio
+from bench.lib.sample import added, percent, ratio
 from bench.lib.table import Table
 from lib.wait import until
 
@@ -95,6 +95,6 @@ def shares(title, what, found, notes=()):
     """A table of throughputs: what of "empty pair"'s and of "nothing"'s each variant leaves, in percent."""
     rows = []
     for name, sample in found.items():
-        left = [100 * ratio(sample, found[base]) for base in ("empty pair", "nothing")]
+        left = [percent(sample, found[base]).median for base in ("empty pair", "nothing")]
         rows.append((name, sample.median, sample.spread, *left))
     return Table(title, (what, "median", "spread", "% of empty pair", "% of nothing"), rows, notes)

@@ -25,6 +25,11 @@ def added(sample, base):
     return Sample(one - other for one, other in zip(sample.values, base.values, strict=True))
 
 
+def percent(sample, base):
+    """What it leaves of the base, round by round as well."""
+    return Sample(100 * one / other for one, other in zip(sample.values, base.values, strict=True))
+
+
 def ratio(a, b):
     """Of the medians; None where there is nothing to divide by."""
     return a.median / b.median if b.median else None
