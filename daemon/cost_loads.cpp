@@ -103,7 +103,7 @@ void CostLoads::add_heaps(const CostSources &sources, double seconds, CostMeasur
     }
 }
 
-// What the programs of functions, and those of pairs, took is theirs by their calls.
+// What the programs of functions, and those of pairs, took is theirs by their calls; the kernel's traps come on top.
 void CostLoads::add_latency(const CostSources &sources, double seconds, CostMeasurement &measured) const {
     const double functions =
                      cost_of(sources.costs, "enter_call").cpu_share + cost_of(sources.costs, "leave_call").cpu_share,
@@ -130,6 +130,9 @@ void CostLoads::add_latency(const CostSources &sources, double seconds, CostMeas
         if (calls[pair] > 0) {
             line.share = (pair ? pairs : functions) * calls_of(load) / calls[pair];
             line.calls_per_second = calls_of(load) / seconds;
+            const double traps = line.calls_per_second * static_cast<double>(load.trap_ns) / 1e9;
+            line.share += traps;
+            measured.programs += traps;
         }
         measured.probes.push_back(std::move(line));
     }

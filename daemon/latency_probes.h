@@ -68,13 +68,16 @@ public:
     // "deadline" condition's threshold.
     void wake(std::uint64_t now, const std::function<void(const OverdueCall &)> &on_overdue);
 
+    // What a trap costs here, for loads(); the first call measures it.
+    void measure_traps();
     // Probes by key that are taken off until the next call, for what they cost.
     void hold(std::set<std::string> keys, std::uint64_t now);
     struct Load {
         std::string key;
         std::vector<const WantedProbe *> users; // valid until the next set()
         bool attached = false;
-        std::uint64_t calls = 0; // since load
+        std::uint64_t calls = 0;   // since load
+        std::uint64_t trap_ns = 0; // the kernel's part of a call's price; 0: not measured
     };
     std::vector<Load> loads() const; // of probes that are, or but for hold() would be, somewhere
 
@@ -132,6 +135,8 @@ private:
     std::vector<WantedProbe> wanted_;
     std::vector<std::unique_ptr<Probe>> probes_;
     std::set<std::string> held_; // keys
+    std::optional<TrapPrice> trap_price_;
+    bool traps_measured_ = false; // or tried to
     std::vector<Lookup> lookups_;
     std::set<std::pair<std::uint64_t, std::string>> looked_; // mount namespace and executable: known what they have
     std::uint64_t own_namespace_ = 0;

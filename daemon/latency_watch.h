@@ -31,6 +31,7 @@ public:
     std::uint64_t look(FactsCache &facts, std::uint64_t now_ns, const std::function<void(Occurrence)> &on_overdue);
 
     void hold(std::set<std::string> keys, std::uint64_t now_ns) { probes_.hold(std::move(keys), now_ns); }
+    void measure_traps() { probes_.measure_traps(); }
     std::vector<LatencyProbes::Load> loads() const { return probes_.loads(); }
     // Adds the state of each condition.
     void describe(ConditionStates &states) const;

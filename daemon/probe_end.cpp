@@ -153,6 +153,20 @@ std::string ProbeEnd::warning() const {
     return {};
 }
 
+// What is unknown is taken for dear.
+CallTraps ProbeEnd::traps() const {
+    CallTraps dearest;
+    for (const auto &file : files_)
+        for (const auto &site : file.sites) {
+            CallTraps here;
+            (site.price == ProbePrice::Emulated ? here.emulated : here.stepped) += 1;
+            if (kind_ == Kind::Function)
+                (site.returns.empty() ? here.returned : here.stepped) += 1; // a ret is single-stepped
+            dearest = std::max(dearest, here);
+        }
+    return dearest;
+}
+
 std::vector<std::string> ProbeEnd::paths() const {
     std::vector<std::string> paths;
     for (const auto &file : files_)

@@ -5,6 +5,7 @@
 #include "daemon/detacher.h"
 #include "daemon/probe_elf.h"
 #include "daemon/probe_target.h"
+#include "daemon/trap_price.h"
 
 #include <map>
 #include <string>
@@ -58,6 +59,7 @@ public:
     bool found() const { return !files_.empty(); }
     bool attached() const;
     std::string warning() const; // of its places; "" : none
+    CallTraps traps() const;     // of a call that comes to the dearest of its places
     std::vector<std::string> paths() const;
 
 private:

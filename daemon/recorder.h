@@ -144,7 +144,8 @@ public:
         explicit Uprobe(void *link) : link_(link) {}
         void *link_; // bpf_link
     };
-    // probe: < PROBES_MAX, index of its settings and counts.
+    // probe: < PROBES_MAX, index of its settings and counts; or no_probe, which has none.
+    static constexpr std::uint32_t no_probe = PROBES_MAX;
     Result<Uprobe> attach(UprobeRole role, const UprobePoint &point, std::uint32_t probe);
     void set_probe(std::uint32_t probe, const bpf::probe_setting &setting);
     bpf::probe_count probe_count(std::uint32_t probe) const; // since load, over all CPUs

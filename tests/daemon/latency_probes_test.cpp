@@ -121,6 +121,7 @@ protected:
 
     fs::path root, binary;
     FakeKernel kernel;
+    Detacher detacher;
     LatencyProbes probes{kernel, {}, UprobeAbilities{}};
 };
 
@@ -275,6 +276,37 @@ TEST_F(Probes, OneThatIsHeldIsOffUntilItIsLetGo) {
     EXPECT_THAT(kernel.settled(2), SizeIs(2));
     EXPECT_EQ(kernel.settings[index].since_ns, 602 * second); // what began before was not seen to end
     EXPECT_THAT(reason(), testing::Not(HasSubstr("budget")));
+}
+
+TEST(CallTraps, MoreOfTheDearerKindIsMore) {
+    const CallTraps stepped{.stepped = 1}, others{.returned = 2, .emulated = 3};
+    EXPECT_GT(stepped, others);
+    EXPECT_EQ(stepped + others, (CallTraps{1, 2, 3}));
+    EXPECT_EQ((TrapPrice{1000, 100, 10}.of(stepped + others)), 1230u);
+}
+
+TEST_F(Probes, ACallRunsIntoTheTrapsOfBothEnds) {
+    deploy("work"); // "mov %edi,%eax; ret", or with frame pointers a push
+    const ProbeTools tools{kernel, detacher, {}, UprobeAbilities{}, {}};
+    const auto traps = [&](ProbeEnd::Kind kind) {
+        ProbeEnd end(wanted("work").enter, kind, 0);
+        auto file = open_on_host(binary);
+        EXPECT_TRUE(file && end.add(std::move(*file), tools));
+        return end.traps();
+    };
+    const CallTraps entry = traps(ProbeEnd::Kind::Enter), whole = traps(ProbeEnd::Kind::Function);
+    EXPECT_EQ(entry.stepped + entry.emulated, 1u);
+    EXPECT_EQ(entry.returned, 0u);
+    EXPECT_EQ(whole, entry + CallTraps{.returned = 1});
+    EXPECT_EQ(ProbeEnd(wanted("work").enter, ProbeEnd::Kind::Enter, 0).traps(), CallTraps{}) << "in no file yet";
+}
+
+TEST_F(Probes, TrapsAreMeasuredOnceOnTheDaemonItself) {
+    probes.measure_traps();
+    EXPECT_EQ(kernel.attached, 3);
+    EXPECT_THAT(kernel.settled(0), IsEmpty());
+    probes.measure_traps();
+    EXPECT_EQ(kernel.attached, 3);
 }
 
 TEST_F(Probes, AReloadTouchesOnlyWhatChanged) {

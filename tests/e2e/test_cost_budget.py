@@ -149,6 +149,10 @@ def test_without_a_budget_it_is_only_measured(daemon, busy):
         # so much in a measurement made under that load
         until(lambda: (rule_of(watcher, "hot")["cost"] or {"cpu_share": 0})["cpu_share"] > 0.04, "it to be measured",
               watcher.tail)
+        # the programs, and the kernel's way into and out of two probes: one at the entry, one at the return
+        ((entry, back),) = said(watcher, r"a probe adds (\d+) ns to a call, a return probe (\d+) ns")
+        assert int(entry) > 0 and int(back) > 0
+        assert rule_of(watcher, "hot")["cost"]["ns_per_event"] > int(entry) + int(back)
         status = watcher.ctl.json("status")
         assert status["cost"]["budget"] is None and status["cost"]["steps"] == []
         assert rule_of(watcher, "hot")["state"] == "active"
