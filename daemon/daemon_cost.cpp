@@ -31,7 +31,7 @@ CostSources Daemon::cost_sources() const {
 void Daemon::on_cost() {
     const std::uint64_t now = clock_ns(CLOCK_MONOTONIC);
     const bool counted = costs_.counting();
-    if (!counted && !latency_->loads().empty())
+    if (!counted)
         latency_->measure_traps();
     cost_timer_.arm_in(costs_.tick(*recorder_, now));
     if (!counted) {

@@ -4,8 +4,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-
 namespace incident::daemon {
 
 namespace {
@@ -67,10 +65,8 @@ Result<HeapPrice> measure_heap_price(HeapKernel &kernel, std::unique_ptr<HeapSlo
     }
     HeapPrice price;
     if (attached) {
-        price.allocation_ns = quickest_call(rounds, calls, allocate);
-        price.free_ns = quickest_call(rounds, calls, release);
-        price.allocation_ns -= std::min(price.allocation_ns, bare_allocate);
-        price.free_ns -= std::min(price.free_ns, bare_free);
+        price.allocation_ns = added_ns(quickest_call(rounds, calls, allocate), bare_allocate);
+        price.free_ns = added_ns(quickest_call(rounds, calls, release), bare_free);
     }
     links.push_back(std::move(slot)); // goes when the probes are gone
     detacher.drop(std::move(links));

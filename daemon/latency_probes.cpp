@@ -285,7 +285,7 @@ void LatencyProbes::hold(std::set<std::string> keys, std::uint64_t now) {
 }
 
 void LatencyProbes::measure_traps() {
-    if (std::exchange(traps_measured_, true))
+    if (probes_.empty() || std::exchange(traps_measured_, true))
         return;
     const auto measured = measure_trap_price(kernel_, detacher_);
     if (!measured) {

@@ -68,7 +68,7 @@ public:
     // "deadline" condition's threshold.
     void wake(std::uint64_t now, const std::function<void(const OverdueCall &)> &on_overdue);
 
-    // What a trap costs here, for loads(); the first call measures it.
+    // What a trap costs here, for loads(): measured once, as soon as there are probes.
     void measure_traps();
     // Probes by key that are taken off until the next call, for what they cost.
     void hold(std::set<std::string> keys, std::uint64_t now);

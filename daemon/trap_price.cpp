@@ -24,10 +24,6 @@ constexpr unsigned rounds = 8, calls = 64;
     asm("push %rbx\n\tpop %rbx\n\tret");
 }
 
-std::uint64_t less(std::uint64_t all, std::uint64_t part) {
-    return all - std::min(all, part);
-}
-
 // ns that a probe of that role at its first instruction adds to a call.
 Result<std::uint64_t> added(LatencyKernel &kernel, Detacher &detacher, Role role, void (*function)()) {
     const auto offset = own_file_offset(function);
@@ -41,7 +37,7 @@ Result<std::uint64_t> added(LatencyKernel &kernel, Detacher &detacher, Role role
         return fail(link.error());
     const std::uint64_t probed = quickest_call(rounds, calls, call);
     detacher.drop({std::move(*link)});
-    return less(probed, bare);
+    return added_ns(probed, bare);
 }
 
 } // namespace
@@ -56,7 +52,7 @@ Result<TrapPrice> measure_trap_price(LatencyKernel &kernel, Detacher &detacher) 
     const auto returned = added(kernel, detacher, Role::LeaveCall, has_return_probe); // its entry is a trap as well
     if (!returned)
         return fail(returned.error());
-    return TrapPrice{*stepped, less(*returned, *emulated), *emulated};
+    return TrapPrice{.stepped_ns = *stepped, .returned_ns = added_ns(*returned, *emulated), .emulated_ns = *emulated};
 }
 
 } // namespace incident::daemon

@@ -303,6 +303,10 @@ TEST_F(Probes, ACallRunsIntoTheTrapsOfBothEnds) {
 
 TEST_F(Probes, TrapsAreMeasuredOnceOnTheDaemonItself) {
     probes.measure_traps();
+    EXPECT_EQ(kernel.attached, 0) << "where no function is probed nothing is";
+    probes.set({wanted("work")}, 0);
+    ASSERT_EQ(kernel.attached, 0) << "its program is not there";
+    probes.measure_traps();
     EXPECT_EQ(kernel.attached, 3);
     EXPECT_THAT(kernel.settled(0), IsEmpty());
     probes.measure_traps();
