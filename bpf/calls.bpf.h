@@ -45,7 +45,7 @@ struct {
  * even a per-CPU counter needs an atomic; nobody contends for it. */
 #define COUNT(probe, what)                                                                                             \
     do {                                                                                                               \
-        __u32 counted = (probe);                                                                                       \
+        __u32 counted_id = (probe), counted = PROBE_INDEX(counted_id);                                                 \
         struct probe_count *count = bpf_map_lookup_elem(&probe_counts, &counted);                                      \
         if (count)                                                                                                     \
             __sync_fetch_and_add(&count->what, 1);                                                                     \

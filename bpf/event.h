@@ -25,7 +25,7 @@ namespace incident::bpf
 #endif
 
 /* Layout version of everything below. */
-#define EVENT_LAYOUT 7
+#define EVENT_LAYOUT 8
 
 #define COMM_LEN 16
 #define SYSCALL_ARGS 6
@@ -146,7 +146,7 @@ struct thread_slot {
     __u32 tgid;
     __u64 task;       /* its task_struct */
     __u64 generation; /* counts the slot's users */
-    __u64 rules;      /* bit i: the condition with bit i is about this thread's process */
+    __u64 rules;      /* bit i: the condition with bit i of rules_generation is about this thread's process */
     __u64 thread_start_boot_ns;
     __u64 process_start_boot_ns;
     __u64 first_ns; /* recording began */
@@ -162,8 +162,9 @@ struct thread_slot {
     __u32
         since_birth; /* 1: seen from its birth, or from the exec that made it one to watch: nothing later is missing */
     char comm[COMM_LEN];
-    __u64 break_before; /* mm->brk at the entry of the brk in flight */
-    __u64 dump_rules;   /* bit i: and may be made to dump core by it */
+    __u64 break_before;     /* mm->brk at the entry of the brk in flight */
+    __u32 rules_generation; /* of rules: in another one the bits mean other conditions */
+    __u32 pad1;
     /* kept only while a "blocked" rule is loaded */
     __u64 off_ns;     /* left the CPU, not for want of one; 0: it is on, or wants one */
     __u64 blocked_ns; /* how long the wait was that its call in flight has to report */
@@ -267,6 +268,9 @@ struct process_entry {
     __u64 calls_ended;     /* made by threads that had a ring and ended before the process */
     __u64 threads_ended;   /* so many */
     __u64 break_end;       /* what the last brk left whose entry was not recorded; 0: none since its exec */
+    __u64 identity_ns;     /* when it last became what rules know it by: made, executed, moved to another cgroup */
+    __u32 permit_epoch;    /* generation of decisions in which the daemon was asked for its permit (EVENT_PERMIT) */
+    __u32 pad;
 
     __u64 signals; /* records written so far */
     __u64 lineage;
@@ -288,6 +292,7 @@ enum event_kind {
     EVENT_MAPS = 10,     /* struct maps_event: the mappings of a process that dies; after its EVENT_DEATH */
     EVENT_POINTERS = 11, /* struct pointers_event: what the crashed thread's stack points at; before its EVENT_THREAD */
     EVENT_STARTED = 9,   /* struct trigger_head: a process that latency rules are about was seen for the first time */
+    EVENT_PERMIT = 22,   /* struct trigger_head: may the kernel side make this process dump core by itself? */
     EVENT_LATENCY = 20,  /* struct latency_event: a probed call is over and took too long */
     EVENT_TXG = 21,      /* struct txg_event: a sync of a ZFS pool that took long has returned */
 };
@@ -467,6 +472,7 @@ struct watch_key {
     __u64 cgroup_set; /* kernel address of the css_set: tells v1 hierarchies apart */
     __u64 exe_inode;
     __u64 exe_dentry; /* kernel address: tells hard links apart */
+    __u64 exe_mount;  /* kernel address: one file may be mounted in several places, under several names */
     __u32 exe_device;
     __u32 uid;           /* effective */
     char comm[COMM_LEN]; /* of the leader; zero unless a rule matches comm */
@@ -476,10 +482,24 @@ enum watch_verdict { VERDICT_WATCH = 1, VERDICT_IGNORE = 2 };
 
 /* Value of map "verdicts". */
 struct verdict {
-    __u32 verdict; /* enum watch_verdict */
+    __u32 verdict;    /* enum watch_verdict */
+    __u32 generation; /* of rules; a verdict of another one is none */
+    __u64 rules;      /* as in thread_slot */
+};
+
+/* Value of map "permits", by tgid: this very process may be made to dump core by the kernel side.  The daemon writes it
+ * after it has looked at exactly this process, and it holds for nobody else: not for a process with the same executable
+ * and user, nor for this one once it is something else than what was looked at. */
+struct permit {
+    __u64 start_boot_ns;
+    __u64 identity_ns; /* process_entry.identity_ns, read before the process was looked at */
+    struct watch_key key;
+    __u64 rules;      /* bit i: by the condition with bit i of that generation; 0: by none */
+    __u64 core_limit; /* RLIMIT_CORE with which a core would have come of it */
+    __u32 generation; /* of rules */
+    __u32 round;      /* of the host's core settings (permit_round) */
+    __u32 tgid;
     __u32 pad;
-    __u64 rules; /* as in thread_slot */
-    __u64 dump_rules;
 };
 
 struct watch_event {
@@ -491,6 +511,8 @@ struct watch_event {
     __u32 cgroup_parts;
     char cgroup[CGROUP_PARTS][CGROUP_PART_LEN];
     struct kernel_path exe;
+    __u32 generation; /* of rules: what the key tells processes apart by */
+    __u32 pad;
 };
 
 /* ---- triggers ---------------------------------------------------------------- */
@@ -507,11 +529,12 @@ enum trigger_kind {
 /* What every trigger begins with.  h: whom it is about. */
 struct trigger_head {
     struct event_header h;
-    __u32 kind;     /* enum trigger_kind */
-    __u32 captured; /* 1: an EVENT_MOMENT and an EVENT_THREAD of this thread follow, taken in its own context */
-    __u64 rules;    /* conditions whose test in the kernel it passed */
-    __u32 dumped;   /* signal number already sent to it in its own context; 0: none */
-    __u32 pad;
+    __u32 kind;           /* enum trigger_kind */
+    __u32 captured;       /* 1: an EVENT_MOMENT and an EVENT_THREAD of this thread follow, taken in its own context */
+    __u64 rules;          /* conditions whose test in the kernel it passed */
+    __u16 dumped;         /* signal number already sent to it in its own context; 0: none */
+    __u16 dump_bit;       /* … by the condition with this bit */
+    __u32 generation;     /* of rules: what the bits mean */
     struct watch_key key; /* whom the rules see: as long as it is the same, so are the facts */
     char comm[COMM_LEN];
 };
@@ -574,7 +597,7 @@ struct block_io_trigger {
 
 struct tracepoint_trigger {
     struct trigger_head t;
-    __u32 which;  /* index of the daemon's list of tracepoint conditions */
+    __u32 which;  /* id of the condition it was attached for (condition_settings.id): what the record is a record of */
     __u32 length; /* bytes of record */
     __u8 record[TRACEPOINT_RECORD_MAX];
 };
@@ -622,7 +645,11 @@ struct filter_clause {
     char prefix[FILTER_PREFIX_LEN];
 };
 
-/* Map "conditions": by bit. */
+/* The cookie of a tracepoint's program: the condition's bit, and its id above that. */
+#define TRACEPOINT_ID_SHIFT 8
+
+/* Map "conditions": by CONDITION_INDEX. */
+#define CONDITION_INDEX(generation, bit) (((generation)&1) * RULE_BITS + (bit))
 struct condition_settings {
     __u64 slower_than_ns;      /* syscall, reclaim, block_io; 0: any */
     __u64 errnos[ERRNO_WORDS]; /* syscall: bit n: this error; all 0: errors do not matter */
@@ -634,7 +661,9 @@ struct condition_settings {
     __u32 everyone;            /* tracepoint: also threads that are not recorded (kernel threads, interrupts of idle) */
     __u32 record_length;       /* tracepoint: bytes to copy */
     __u32 dump_signal;         /* 0: none */
-    __s32 dump_tokens;         /* signals that may still be sent without asking */
+    __u32 generation;          /* of rules, in which the bit has this meaning */
+    __u32 id;                  /* of this very condition, which no other gets; 0: several share the bit */
+    __u32 pad;
     struct filter_clause clause[FILTER_CLAUSES];
 };
 
@@ -713,7 +742,13 @@ enum loss_place {
 
 /* ---- latency: calls of probed functions that are in flight ---------------- */
 
-#define PROBES_MAX 256            /* the attach cookie of a probe's programs is its index in the maps below */
+/* The attach cookie of a probe's programs, and what frames and events name it by, is its id: its index in the maps
+ * below, and above that a number no other probe ever has.  So a frame of a probe that is gone is not taken for one of
+ * the probe that has its index now. */
+#define PROBES_MAX 256
+#define PROBE_SERIALS (1u << 24)
+#define NO_PROBE (~0u)
+#define PROBE_INDEX(id) ((id) == NO_PROBE ? PROBES_MAX : (id) % PROBES_MAX)
 #define LEAVE_AT_RET (1ULL << 32) /* in the cookie of leave_call: it stands at a ret, not behind it */
 #define CALL_DEPTH 8              /* frames kept of each kind; calls nested deeper are counted, not timed */
 
@@ -754,8 +789,10 @@ struct probe_setting {
     __u64 capture_gap_ns;  /* registers and stack are captured at most this often; between, only the event is sent */
     __u64 last_capture_ns; /* written by the kernel side */
     __u64 since_ns;        /* calls that began earlier are not reported: the probe was off in between */
-    __u32 dump_bit;        /* bit + 1 of the condition by which a slow call may dump core at its return; 0: none */
+    __u32 id;              /* whose settings these are */
     __u32 pad;
+    __u64 dump; /* bit + 1 of the condition by which a slow call may dump core at its return, 0: none; and the
+                   generation of rules in the upper half: read in one step, for they change together */
 };
 
 /* Map "probe_counts", per CPU, by index of the probe. */
@@ -785,7 +822,10 @@ struct latency_event {
     __u32 split;    /* 1: the three above are known; 0: kernel without CONFIG_SCHED_INFO, runnable counts as blocked */
     __u32 captured; /* EVENT_MOMENT and EVENT_THREAD of this thread follow */
     __u32 depth;    /* calls in flight around this one */
-    __u32 dumped;   /* signal number already sent to it in its own context; 0: none */
+    __u16 dumped;   /* signal number already sent to it in its own context; 0: none */
+    __u16 dump_bit; /* … by the condition with this bit */
+    __u32 rules_generation; /* that bit's, and that of the threshold it was measured by */
+    __u32 pad;
 };
 
 EVENT_ASSERT(sizeof(struct syscall_record) == 80);
@@ -803,18 +843,19 @@ EVENT_ASSERT(sizeof(struct maps_event) == 56 + MAPS_NAMES_LEN + MAPS_ENTRIES * 4
 EVENT_ASSERT(sizeof(struct pointers_event) == 48 + POINTER_WINDOWS * 272);
 EVENT_ASSERT(sizeof(struct user_registers) == 192);
 EVENT_ASSERT(sizeof(struct process_entry) < 4096);
-EVENT_ASSERT(sizeof(struct watch_key) == 56);
+EVENT_ASSERT(sizeof(struct watch_key) == 64);
+EVENT_ASSERT(sizeof(struct permit) == 112);
 EVENT_ASSERT(sizeof(struct call_frame) == 104);
 EVENT_ASSERT(sizeof(struct thread_calls) == 64 + 2 * CALL_DEPTH * 104);
-EVENT_ASSERT(sizeof(struct probe_setting) == 40);
+EVENT_ASSERT(sizeof(struct probe_setting) == 48);
 EVENT_ASSERT(sizeof(struct probe_count) == 48);
-EVENT_ASSERT(sizeof(struct latency_event) == 184);
-EVENT_ASSERT(sizeof(struct verdict) == 24);
+EVENT_ASSERT(sizeof(struct latency_event) == 192);
+EVENT_ASSERT(sizeof(struct verdict) == 16);
 EVENT_ASSERT(sizeof(struct txg_sync) == 288);
 EVENT_ASSERT(sizeof(struct txg_event) == 320);
-EVENT_ASSERT(sizeof(struct trigger_head) == 136);
+EVENT_ASSERT(sizeof(struct trigger_head) == 144);
 EVENT_ASSERT(sizeof(struct filter_clause) == 40);
-EVENT_ASSERT(sizeof(struct condition_settings) == 96 + FILTER_CLAUSES * 40);
+EVENT_ASSERT(sizeof(struct condition_settings) == 104 + FILTER_CLAUSES * 40);
 
 #ifdef __cplusplus
 } // namespace incident::bpf

@@ -43,7 +43,8 @@ static __noinline int end(void *ctx, __u64 cgroup, __u64 reclaimed)
         bpf_map_delete_elem(&reclaims, &key);
         return 0;
     }
-    fill_trigger(&trigger->t, TRIGGER_RECLAIM, task, reclaim_rules);
+    __u32 generation = *(volatile __u32 *)&rules_generation;
+    fill_trigger(&trigger->t, TRIGGER_RECLAIM, task, reclaim_rules[generation & 1], generation);
     trigger->start_ns = start->start_ns;
     trigger->duration_ns = trigger->t.h.t_ns - start->start_ns;
     trigger->reclaimed = reclaimed;

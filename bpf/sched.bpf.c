@@ -22,14 +22,17 @@ struct {
 
 static __noinline int report_wait_elsewhere(struct task_struct *task, struct thread_slot *thread)
 {
-    __u32 tid = BPF_CORE_READ(task, pid);
+    __u32 tid = BPF_CORE_READ(task, pid), generation = *(volatile __u32 *)&rules_generation;
+    __u64 rules = bits_of(thread, generation) & blocked_rules[generation & 1];
     thread->blocked_ns = 0;
+    if (!rules)
+        return 0;
     struct blocked_trigger *trigger = bpf_ringbuf_reserve(&events, sizeof(*trigger), 0);
     if (!trigger) {
         count_loss(LOSS_TRIGGER);
         return 0;
     }
-    fill_trigger(&trigger->t, TRIGGER_BLOCKED, task, thread->rules & blocked_rules);
+    fill_trigger(&trigger->t, TRIGGER_BLOCKED, task, rules, generation);
     fill_wait(trigger, thread, tid);
     trigger->nr = -1;
     trigger->syscall_flags = 0;
@@ -41,9 +44,10 @@ static __noinline int report_wait_elsewhere(struct task_struct *task, struct thr
 SEC("tp_btf/sched_switch")
 int BPF_PROG(thread_switched, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
-    __u32 slot = 0;
+    __u32 slot = 0, generation = *(volatile __u32 *)&rules_generation;
+    __u64 wanted = blocked_rules[generation & 1];
     struct thread_slot *thread = slot_of_tid(prev->pid, &slot);
-    if (thread && (thread->rules & blocked_rules)) {
+    if (thread && (bits_of(thread, generation) & wanted)) {
         __u32 state = preempt ? 0 : prev->__state;
         thread->off_state = state;
         thread->off_ns = state ? bpf_ktime_get_ns() : 0;
@@ -52,7 +56,8 @@ int BPF_PROG(thread_switched, bool preempt, struct task_struct *prev, struct tas
     if (!thread || !thread->off_ns)
         return 0;
     __u64 now = bpf_ktime_get_ns(), blocked = now - thread->off_ns;
-    if (blocked >= blocked_min_ns && (thread->rules & blocked_rules) && blocked > thread->blocked_ns) {
+    if (blocked >= blocked_min_ns[generation & 1] && (bits_of(thread, generation) & wanted) &&
+        blocked > thread->blocked_ns) {
         thread->blocked_ns = blocked;
         thread->blocked_from_ns = thread->off_ns;
         thread->blocked_until_ns = now;
@@ -71,7 +76,7 @@ int BPF_PROG(thread_woken, struct task_struct *sleeper)
     if (!thread)
         return 0;
     __u64 now = bpf_ktime_get_ns(), off = thread->off_ns;
-    if (!off || now - off < blocked_min_ns)
+    if (!off || now - off < blocked_min_ns[rules_generation & 1])
         return 0;
     struct waker *waker = bpf_map_lookup_elem(&waker_scratch, &zero);
     if (!waker)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 // Any tracepoint of the kernel, by name: one program, attached once a rule with the
-// condition's bit as its cookie.
+// condition's bit and id as its cookie: the id tells whether the bit still means this condition.
 //
 // A classic tracepoint program gets the record as the format file in tracefs describes it,
 // so fields are where user space has read they are.  The record is copied by a probe read
@@ -94,14 +94,16 @@ static long test_clause(__u32 index, struct record_test *test)
 
 static __always_inline void see_hit(void *ctx)
 {
-    __u32 cookie = bpf_get_attach_cookie(ctx), bit = cookie & (RULE_BITS - 1); /* above: which rule's */
-    struct condition_settings *settings = bpf_map_lookup_elem(&conditions, &bit);
-    if (!settings)
+    __u64 cookie = bpf_get_attach_cookie(ctx);
+    __u32 bit = cookie & (RULE_BITS - 1), id = cookie >> TRACEPOINT_ID_SHIFT;
+    __u32 generation = *(volatile __u32 *)&rules_generation;
+    struct condition_settings *settings = condition_of(generation, bit);
+    if (!settings || settings->generation != generation || (settings->id && settings->id != id))
         return;
     struct task_struct *task = bpf_get_current_task_btf();
     __u32 slot = 0;
     struct thread_slot *thread = slot_of_tid(BPF_CORE_READ(task, pid), &slot);
-    if (thread ? !((thread->rules >> bit) & 1) : !settings->everyone)
+    if (thread ? !((bits_of(thread, generation) >> bit) & 1) : !settings->everyone)
         return;
     struct record_test test = {.settings = settings, .record = ctx, .passed = 1};
     for (__u32 i = 0; i < FILTER_CLAUSES && test.passed; i++)
@@ -114,8 +116,8 @@ static __always_inline void see_hit(void *ctx)
         count_loss(LOSS_TRIGGER);
         return;
     }
-    fill_trigger(&trigger->t, TRIGGER_TRACEPOINT, task, 1ULL << bit);
-    trigger->which = cookie >> 8;
+    fill_trigger(&trigger->t, TRIGGER_TRACEPOINT, task, 1ULL << bit, generation);
+    trigger->which = id;
     __u32 length = settings->record_length;
     barrier_var(length);
     if (length > TRACEPOINT_RECORD_MAX)

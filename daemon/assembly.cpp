@@ -15,9 +15,9 @@
 
 namespace incident::daemon {
 
-Assembler::Assembler(Recorder &recorder, rules::Engine &engine, const TriggerPlan &plan, capture::OsRoots os,
-                     std::string boot_id, rules::Nanoseconds deadline, Hooks hooks)
-    : recorder_(recorder), engine_(engine), plan_(plan), os_(os), boot_id_(std::move(boot_id)),
+Assembler::Assembler(Recorder &recorder, rules::Engine &engine, const TriggerPlan &plan, const RuleHistory &history,
+                     capture::OsRoots os, std::string boot_id, rules::Nanoseconds deadline, Hooks hooks)
+    : recorder_(recorder), engine_(engine), plan_(plan), history_(history), os_(os), boot_id_(std::move(boot_id)),
       deadline_ns_(static_cast<std::uint64_t>(deadline.count())), hooks_(std::move(hooks)), facts_(os), ooms_(os),
       quiet_losses_(recorder.loss_counts()) {}
 
@@ -51,8 +51,14 @@ void Assembler::take(std::span<const std::uint8_t> bytes) {
             on_watch(*event);
         break;
     case bpf::EVENT_TRIGGER:
-        if (auto occurrence = occurrence_of(bytes, facts_, plan_, engine_.rules()))
+        if (auto occurrence = occurrence_of(bytes, facts_, history_))
             occur(std::move(*occurrence));
+        else
+            ++counters_.outdated;
+        break;
+    case bpf::EVENT_PERMIT:
+        if (const auto head = event_of<bpf::trigger_head>(bytes))
+            hooks_.on_permit(*head);
         break;
     case bpf::EVENT_STARTED:
         if (const auto head = event_of<bpf::trigger_head>(bytes))
@@ -62,8 +68,8 @@ void Assembler::take(std::span<const std::uint8_t> bytes) {
         hooks_.on_txg(bytes);
         break;
     case bpf::EVENT_LATENCY:
-        if (const auto event = event_of<bpf::latency_event>(bytes))
-            hooks_.on_latency(*event);
+        if (const auto event = event_of<bpf::latency_event>(bytes); event && !hooks_.on_latency(*event))
+            ++counters_.outdated;
         break;
     case bpf::EVENT_OOM:
         if (const auto event = event_of<bpf::oom_event>(bytes))
@@ -73,15 +79,25 @@ void Assembler::take(std::span<const std::uint8_t> bytes) {
 }
 
 void Assembler::on_watch(const bpf::watch_event &event) {
+    if (event.generation != plan_.generation)
+        return; // its key may tell apart less than these rules do; who asked asks again
     const auto facts = facts_of(os_, event);
     if (!same_program(event, facts))
         return; // the verdict would be about another program's files; this one asks again itself
+    // The verdict is for all with this key: what /proc says must be of a process that has it still.
+    const auto entry = recorder_.process(event.h.tgid);
+    if (entry && entry->start_boot_ns == event.h.process_start_boot_ns && entry->identity_ns > event.h.t_ns)
+        return; // it executed or was moved meanwhile, and asks again
+    if (facts.uid != event.key.uid) {
+        recorder_.decide_again(); // nothing else would make it
+        return;
+    }
     const bool watch = engine_.watches(facts);
     spdlog::debug("watch {} pid {} exe {} cgroup {}: {}", facts.comm, facts.pid, facts.exe, facts.cgroup, watch);
     facts_.learn(event.key, facts);
-    const ProcessRules rules = hooks_.rules_of(facts);
-    recorder_.give_verdict(event.key, watch, rules);
-    if (watch && (rules.rules & plan_.told())) // the kernel side would tell of it at its next system call
+    const std::uint64_t rules = hooks_.rules_of(facts);
+    recorder_.give_verdict(event.key, watch, rules, plan_.generation);
+    if (watch && (rules & plan_.told())) // the kernel side would tell of it at its next system call
         hooks_.on_started(facts);
 }
 

@@ -28,6 +28,8 @@ void Assembler::occur(Occurrence occurrence) {
     assembly.context_expected = occurrence.captured;
     assembly.dumped = occurrence.dumped;
     ask_rules(assembly, occurrence.event);
+    if (!assembly.rule && occurrence.dumped)
+        tell_of_dump(assembly, occurrence);
     if (!assembly.rule) {
         ++counters_.unmatched;
         return;
@@ -44,6 +46,21 @@ void Assembler::occur(Occurrence occurrence) {
     assemblies_.insert_or_assign(key, std::move(assembly));
 }
 
+// The kernel side has made the process dump core.  Whatever the rules of now say of it, that is told, by the rule it
+// did it for.
+void Assembler::tell_of_dump(Assembly &assembly, const Occurrence &occurrence) {
+    if (!occurrence.dumped_by) {
+        spdlog::error("{} was sent to pid {} ({}) by the kernel side for a rule of {} reloads ago", occurrence.dumped,
+                      occurrence.whom.tgid, occurrence.comm, RuleHistory::generations_kept);
+        return;
+    }
+    rules::Decision decision;
+    decision.rule = occurrence.dumped_by->rule.get();
+    decision.condition = occurrence.dumped_by->condition;
+    decision.verdict = rules::Verdict::Fire;
+    fire(assembly, decision);
+}
+
 // A firing about a thread whose bundle is being made is told of by that bundle.
 bool Assembler::join(const Key &key, const Assembly &fired) {
     const auto open = assemblies_.find(key);
@@ -52,6 +69,10 @@ bool Assembler::join(const Key &key, const Assembly &fired) {
     spdlog::info("rule {} fired for thread {} while {}'s bundle of it was being made: one bundle", fired.rule->name,
                  key.tid, open->second.rule->name);
     ++counters_.joined;
+    if (fired.dumped) { // it says that as well
+        open->second.dumped = fired.dumped;
+        expect_death(key.tgid, key.start_boot_ns);
+    }
     return true;
 }
 

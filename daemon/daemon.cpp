@@ -129,7 +129,7 @@ Result<std::unique_ptr<Daemon>> Daemon::start(const Options &options) {
     daemon->txg_.emplace(capture::OsRoots{}, TxgProbes::of(*daemon->recorder_));
     daemon->latency_.emplace(*daemon->recorder_, capture::OsRoots{});
     daemon->heaps_.emplace(capture::OsRoots{}, UprobeAbilities::here());
-    daemon->dumper_.emplace(capture::OsRoots{}, daemon->config_.safety);
+    daemon->dumper_.emplace(capture::OsRoots{}, daemon->config_.safety, daemon->recorder_->dump_allowance());
     daemon->apply_rules();
     if (auto wired = daemon->wire(); !wired)
         return fail(wired.error());
@@ -187,13 +187,11 @@ Status Daemon::open_state() {
 
 Status Daemon::wire() {
     assembler_.emplace(
-        *recorder_, *engine_, plan_, capture::OsRoots{}, boot_id_, config_.capture.deadline,
+        *recorder_, *engine_, plan_, history_, capture::OsRoots{}, boot_id_, config_.capture.deadline,
         Assembler::Hooks{
             .on_ready = [this](Assembly assembly) { on_ready(std::move(assembly)); },
             .rules_of =
-                [this](const rules::ProcessFacts &process) {
-                    return rules_of(plan_, engine_->rules(), process, may_dump_unasked(process));
-                },
+                [this](const rules::ProcessFacts &process) { return rules_of(plan_, engine_->rules(), process); },
             .on_occurrence = [this](Occurrence &occurrence) { on_occurrence(occurrence); },
             .on_fire = [this](const rules::Decision &decision, Assembly &assembly) { on_fire(decision, assembly); },
             .on_started = [this](const rules::ProcessFacts &process) { on_started(process); },
@@ -204,9 +202,11 @@ Status Daemon::wire() {
                 },
             .on_latency =
                 [this](const bpf::latency_event &event) {
-                    latency_->over(event, assembler_->facts(),
-                                   [this](Occurrence occurrence) { assembler_->occur(std::move(occurrence)); });
+                    return latency_->over(event, assembler_->facts(), history_, [this](Occurrence occurrence) {
+                        assembler_->occur(std::move(occurrence));
+                    }) > 0;
                 },
+            .on_permit = [this](const bpf::trigger_head &asked) { permit(asked); },
         });
     cores_.emplace(capture::OsRoots{});
     // Last, so that whoever can connect knows that recording has begun.
@@ -527,11 +527,26 @@ std::string Daemon::answer(const std::string &request) {
     const auto now = clock_ns(CLOCK_MONOTONIC);
     const ConditionStates states = condition_states();
     const CostStatus costs{costs_, governor_, measured_, static_cast<std::int64_t>(clock_ns(CLOCK_REALTIME) - now)};
-    return status_json({*recorder_, *engine_, *storm_, *hook_, *heaps_, config_.heap.memory, states, costs,
-                        rule_errors_, counters_, analyst_->counters(), analyst_->pending(),
-                        assembler_->open() + writer_->pending(), assembler_->counters().suppressed,
-                        assembler_->counters().joined, options_.state, lock_->before(),
-                        clock_ns(CLOCK_REALTIME) - (now - started_ns_), now - started_ns_});
+    return status_json({*recorder_,
+                        *engine_,
+                        *storm_,
+                        *hook_,
+                        *heaps_,
+                        config_.heap.memory,
+                        states,
+                        costs,
+                        rule_errors_,
+                        counters_,
+                        analyst_->counters(),
+                        analyst_->pending(),
+                        assembler_->open() + writer_->pending(),
+                        assembler_->counters().suppressed,
+                        assembler_->counters().joined,
+                        assembler_->counters().outdated,
+                        options_.state,
+                        lock_->before(),
+                        clock_ns(CLOCK_REALTIME) - (now - started_ns_),
+                        now - started_ns_});
 }
 
 int check(const Options &options) {

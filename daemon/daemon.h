@@ -45,6 +45,8 @@ public:
 private:
     // Captures of living threads in their own context, a second: some 10 µs each, and room in the ring buffer.
     static constexpr std::uint32_t captures_per_second = 20;
+    // How long the kernel side goes by what was last seen of the host's core handling: that is looked at every second.
+    static constexpr std::uint64_t dump_terms_ns = 2'500'000'000;
 
     explicit Daemon(Options options) : options_(std::move(options)) {}
     Status open_state();
@@ -77,7 +79,8 @@ private:
     bool lives(std::uint32_t pid, std::uint64_t start_boot_ns) const;
     bool tracepoint_has_come() const;
     void allow_dumps();
-    bool may_dump_unasked(const rules::ProcessFacts &process) const;
+    void permit(const bpf::trigger_head &asked);
+    std::string objection_to(const rules::Rule &fired, const rules::ProcessFacts &now) const;
     void on_written();
     enum class Awaited { Nothing, Core, Analysis };
     void settle(const std::string &bundle, Awaited known);
@@ -100,8 +103,11 @@ private:
     std::string told_;                // the service manager, of our state
     std::optional<rules::Engine> engine_;
     TriggerPlan plan_;
+    RuleHistory history_;
     std::optional<rules::StormPolicy> storm_;
     std::optional<Dumper> dumper_;
+    std::string core_settings_; // of the host, and how often they have changed
+    std::uint32_t permit_round_ = 0;
     CostMeter costs_;
     CostLoads loads_;
     std::optional<CostMeasurement> measured_; // the last

@@ -59,7 +59,11 @@ const rules::ProcessFacts &FactsCache::of(const bpf::trigger_head &trigger) {
         if (const auto learnt = learnt_.find(bytes_of(trigger.key));
             known.facts.exe.empty() && learnt != learnt_.end()) {
             const std::string comm = std::move(known.facts.comm);
-            known.facts = learnt->second; // it has ended; its like was looked at when it lived
+            known.facts = learnt->second;  // it has ended; its like was looked at when it lived …
+            if (!trigger.key.cgroup_set) { // … and is like it in what the key tells apart, which this is not
+                known.facts.cgroup.clear();
+                known.facts.unit.clear();
+            }
             known.facts.pid = trigger.h.tgid;
             known.facts.start_boot_ns = known.start_boot_ns;
             known.facts.comm = comm;

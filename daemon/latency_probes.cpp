@@ -44,13 +44,16 @@ LatencyProbes::Probe *LatencyProbes::probe_of(std::uint32_t index) {
     return found == probes_.end() ? nullptr : found->get();
 }
 
-// Round and round: a late event of a probe that is gone must not be taken for a new one's.
+// With a serial above the index: a frame or a late event of a probe that is gone must not be taken for a new one's.
 std::optional<std::uint32_t> LatencyProbes::free_index() {
     for (std::uint32_t tried = 0; tried < PROBES_MAX; ++tried) {
         const std::uint32_t index = next_index_;
         next_index_ = (next_index_ + 1) % PROBES_MAX;
-        if (!probe_of(index))
-            return index;
+        if (std::ranges::any_of(probes_, [&](const auto &probe) { return PROBE_INDEX(probe->index) == index; }))
+            continue;
+        const std::uint32_t id = next_serial_ * PROBES_MAX + index;
+        next_serial_ = (next_serial_ + 1) % (PROBE_SERIALS - 1); // the last has NO_PROBE in it
+        return id;
     }
     return std::nullopt;
 }
@@ -235,7 +238,7 @@ void LatencyProbes::attach(Probe &probe, std::uint64_t now) {
 }
 
 void LatencyProbes::take_off(Probe &probe) {
-    kernel_.set_probe(probe.index, {.threshold_ns = ~0ull});
+    kernel_.set_probe(probe.index, {.threshold_ns = ~0ull, .id = probe.index});
     for (auto end = probe.ends.rbegin(); end != probe.ends.rend(); ++end) // the entering one first
         end->detach_all(tools_);
 }
@@ -352,10 +355,16 @@ void LatencyProbes::tell_kernel(const Probe &probe) {
         threshold = std::min(threshold, wanted_[user].threshold_ns);
     // Where several conditions share the probe the kernel side cannot tell whose threshold was passed.
     const bool alone = probe.users.size() == 1 && wanted_[probe.users.front()].when == ProbeWhen::Return;
+    // Of which rules, always: what the threshold is measured by is theirs.
+    std::uint64_t dump = 0;
+    if (!probe.users.empty())
+        dump = std::uint64_t{wanted_[probe.users.front()].generation} << 32 |
+               (alone ? wanted_[probe.users.front()].dump_bit : 0);
     kernel_.set_probe(probe.index, {.threshold_ns = threshold,
                                     .capture_gap_ns = capture_gap_ns,
                                     .since_ns = probe.since_ns,
-                                    .dump_bit = alone ? wanted_[probe.users.front()].dump_bit : 0});
+                                    .id = probe.index,
+                                    .dump = dump});
 }
 
 void LatencyProbes::tell_scanner() {

@@ -29,7 +29,8 @@ struct WantedProbe {
     ProbeWhen when = ProbeWhen::Return;
     std::uint32_t max_rate = 50'000; // calls a second
     bool everyone = false;           // the rule has no `match`: probe every process
-    std::uint32_t dump_bit = 0;      // bit + 1 of the condition, where a slow return may dump core at once
+    std::uint32_t dump_bit = 0;      // bit + 1 of the condition, where a slow return may dump core at once …
+    std::uint32_t generation = 0;    // … and of which rules: TriggerPlan::generation
 };
 
 struct ProbeReport {
@@ -89,8 +90,8 @@ public:
 
 private:
     struct Probe {
-        std::uint32_t index = 0;
-        std::string key; // texts of its points
+        std::uint32_t index = 0; // its id: see PROBE_INDEX
+        std::string key;         // texts of its points
         std::vector<ProbeEnd> ends;
         std::vector<std::size_t> users; // into wanted_
         std::uint32_t max_rate = 0;     // the smallest of its users'
@@ -141,7 +142,7 @@ private:
     std::set<std::pair<std::uint64_t, std::string>> looked_; // mount namespace and executable: known what they have
     std::uint64_t own_namespace_ = 0;
     std::uint64_t next_tick_ = OverdueScanner::never;
-    std::uint32_t next_index_ = 0;
+    std::uint32_t next_index_ = 0, next_serial_ = 0;
 };
 
 } // namespace incident::daemon

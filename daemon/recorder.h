@@ -67,8 +67,8 @@ public:
     // that any rule asks for.  The Error names what the machine lacks.
     static Result<Recorder> start(const rules::Config::Record &record, std::uint32_t stack_bytes);
 
-    // What the rules want: takes effect for each thread at its next syscall.  Attaches the
-    // programs of the kinds that are there now, detaches those of kinds that are not.
+    // What the rules want, as a new generation: in force for all threads in one step, and each decides anew at its next
+    // syscall.  Attaches the programs of the kinds that are there now, detaches those of kinds that are not.
     void apply(const rules::Engine &engine, const TriggerPlan &plan = {});
     // Whether the entries of calls are recorded too: else a call is recorded when it returns, without a
     // duration, and one in flight is known by its thread's registers alone.
@@ -77,13 +77,24 @@ public:
     // Families by kind, and tracepoint conditions as in families(), whose programs are not attached until the next call
     // though rules want them.  plan: the one that was applied.
     void leave_out(std::set<std::string> families, const TriggerPlan &plan);
-    void give_verdict(const bpf::watch_key &key, bool watch, const ProcessRules &rules);
+    // rules: bits of that generation.
+    void give_verdict(const bpf::watch_key &key, bool watch, std::uint64_t rules, std::uint32_t generation);
+    // Everybody decides anew.
+    void decide_again();
     // By kind, and by "tracepoint:RULE:CONDITION" for each tracepoint condition.
     const std::map<std::string, FamilyState> &families() const;
     // So many captures in a living thread's own context until the next call.
     void allow_captures(std::uint32_t count);
-    // So many signals that condition may send by itself until the next call.
-    void allow_dumps(unsigned bit, std::uint32_t count);
+    // Whether the kernel side may make that process dump core by itself.
+    void give_permit(const bpf::permit &permit);
+    // What it must know of the host for that, and until when (monotonic) that holds; a new round voids all permits.
+    struct DumpTerms {
+        std::uint64_t until_ns = 0, space_bytes = 0;
+        std::uint32_t round = 0;
+    };
+    void set_dump_terms(const DumpTerms &terms);
+    // Signals that may still be sent, taken from by both sides; valid as long as the Recorder.
+    std::int32_t *dump_allowance();
 
     // Sends an EVENT_MOMENT of the process and an EVENT_THREAD of each of its threads, seen
     // from outside; they are in the ring buffer when it returns.
@@ -144,8 +155,8 @@ public:
         explicit Uprobe(void *link) : link_(link) {}
         void *link_; // bpf_link
     };
-    // probe: < PROBES_MAX, index of its settings and counts; or no_probe, which has none.
-    static constexpr std::uint32_t no_probe = PROBES_MAX;
+    // probe: its id (PROBE_INDEX is where its settings and counts stand); or no_probe, which has none.
+    static constexpr std::uint32_t no_probe = NO_PROBE;
     Result<Uprobe> attach(UprobeRole role, const UprobePoint &point, std::uint32_t probe);
     void set_probe(std::uint32_t probe, const bpf::probe_setting &setting);
     bpf::probe_count probe_count(std::uint32_t probe) const; // since load, over all CPUs

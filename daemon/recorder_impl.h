@@ -88,6 +88,7 @@ struct Recorder::Impl {
     std::map<std::string, std::string> hooked;  // the same → "CATEGORY:NAME COOKIE"
     std::map<std::string, FamilyState> families;
     std::set<std::string> left_out; // of these, by the cost budget
+    UniqueFd grace, grace_inside;   // see wait_for_programs
 
     ~Impl() {
         links.clear();
@@ -106,6 +107,7 @@ struct Recorder::Impl {
     std::string attach(const std::string &program);
     void apply_family(const Family &family, bool wanted, const std::set<std::string> &needed);
     void apply_tracepoints(const TriggerPlan &plan);
+    Status wait_for_programs();
     void attach_wanted(const TriggerPlan &plan);
     Status size_maps(std::uint32_t pid_max);
     Status fill_free_slots();

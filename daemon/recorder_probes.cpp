@@ -36,13 +36,17 @@ Result<Recorder::Uprobe> Recorder::attach(UprobeRole role, const UprobePoint &po
 }
 
 void Recorder::set_probe(std::uint32_t probe, const bpf::probe_setting &setting) {
-    bpf_map_update_elem(bpf_map__fd(impl_->skeleton->maps.probe_settings), &probe, &setting, BPF_ANY);
+    const __u32 index = PROBE_INDEX(probe);
+    bpf::probe_setting own = setting;
+    own.id = probe;
+    bpf_map_update_elem(bpf_map__fd(impl_->skeleton->maps.probe_settings), &index, &own, BPF_ANY);
 }
 
 bpf::probe_count Recorder::probe_count(std::uint32_t probe) const {
     bpf::probe_count sum{};
     std::vector<bpf::probe_count> per_cpu(impl_->cpus);
-    if (bpf_map_lookup_elem(bpf_map__fd(impl_->skeleton->maps.probe_counts), &probe, per_cpu.data()) != 0)
+    const __u32 index = PROBE_INDEX(probe);
+    if (bpf_map_lookup_elem(bpf_map__fd(impl_->skeleton->maps.probe_counts), &index, per_cpu.data()) != 0)
         return sum;
     for (const auto &count : per_cpu) {
         sum.calls += count.calls;

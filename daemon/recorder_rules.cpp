@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 namespace incident::daemon {
 
@@ -98,9 +100,8 @@ void Recorder::Impl::apply_family(const Family &family, bool wanted, const std::
 
 // Those whose rule, tracepoint and bit are what they were stay attached.
 void Recorder::Impl::apply_tracepoints(const TriggerPlan &plan) {
-    // The program's cookie: the bit, and above it the index into plan.tracepoints.
-    auto cookie = [&](const TriggerPlan::Tracepoint &tracepoint) {
-        return static_cast<std::uint64_t>(&tracepoint - plan.tracepoints.data()) << 8 | tracepoint.bit;
+    auto cookie = [](const TriggerPlan::Tracepoint &tracepoint) {
+        return std::uint64_t{tracepoint.id} << TRACEPOINT_ID_SHIFT | tracepoint.bit;
     };
     auto key_of = [](const TriggerPlan::Tracepoint &tracepoint) {
         return fmt::format("tracepoint:{}:{}", tracepoint.rule, tracepoint.condition);
@@ -184,8 +185,32 @@ void Recorder::leave_out(std::set<std::string> families, const TriggerPlan &plan
     impl_->attach_wanted(plan);
 }
 
+// Until every program that runs now has ended: an update of a map of maps waits for that (kernel/bpf/syscall.c,
+// maybe_wait_bpf_programs), and none of the recorder's is sleepable.
+Status Recorder::Impl::wait_for_programs() {
+    if (!grace) {
+        grace_inside = UniqueFd(bpf_map_create(BPF_MAP_TYPE_ARRAY, "grace_inside", 4, 4, 1, nullptr));
+        bpf_map_create_opts options{};
+        options.sz = sizeof(options);
+        options.inner_map_fd = static_cast<__u32>(grace_inside.get());
+        if (grace_inside)
+            grace = UniqueFd(bpf_map_create(BPF_MAP_TYPE_ARRAY_OF_MAPS, "grace", 4, 4, 1, &options));
+    }
+    const __u32 zero = 0;
+    const int inside = grace_inside.get();
+    if (!grace || bpf_map_update_elem(grace.get(), &zero, &inside, BPF_ANY))
+        return fail(Error::system("waiting for running BPF programs"));
+    return {};
+}
+
 void Recorder::apply(const rules::Engine &engine, const TriggerPlan &plan) {
     auto *bss = impl_->skeleton->bss;
+    const std::atomic_ref<__u32> generation(bss->rules_generation);
+    // The half to be filled was in force before the one that is now: whoever still reads it began back then.
+    if (generation.load())
+        if (const auto waited = impl_->wait_for_programs(); !waited)
+            std::this_thread::sleep_for(std::chrono::milliseconds(100)); // programs run for microseconds
+    const unsigned half = plan.generation & 1;
     const int conditions = bpf_map__fd(impl_->skeleton->maps.conditions);
     for (__u32 bit = 0; bit < RULE_BITS; ++bit) {
         bpf::condition_settings settings = plan.settings[bit];
@@ -195,44 +220,65 @@ void Recorder::apply(const rules::Engine &engine, const TriggerPlan &plan) {
             if (tracepoint.bit == bit)
                 settings.record_length = std::max<__u32>(
                     settings.record_length, tracepoint_record_length(tracepoint.category, tracepoint.name));
-        bpf_map_update_elem(conditions, &bit, &settings, BPF_ANY); // an array's element: cannot fail
+        const __u32 index = CONDITION_INDEX(plan.generation, bit);
+        bpf_map_update_elem(conditions, &index, &settings, BPF_ANY); // an array's element: cannot fail
     }
-    bss->watch_all = engine.watches_everything();
-    bss->ask_rules = plan.ask_rules;
-    bss->rules_of_all = plan.rules_of_all;
-    bss->dump_rules_of_all = plan.dump_rules_of_all;
-    bss->look_at_comm = engine.looks_at_comm();
-    bss->look_at_cgroup = engine.looks_at_cgroup();
+    bss->watch_all[half] = engine.watches_everything();
+    bss->ask_rules[half] = plan.ask_rules;
+    bss->rules_of_all[half] = plan.rules_of_all;
+    bss->look_at_comm[half] = engine.looks_at_comm() || plan.dumping(); // [safety] never names all of them
+    bss->look_at_cgroup[half] = engine.looks_at_cgroup() || plan.dumping();
+    bss->syscall_rules[half] = plan.syscall;
+    bss->exit_rules[half] = plan.exit;
+    bss->told_rules[half] = plan.told();
+    bss->dump_rules[half] = plan.dumping();
+    bss->blocked_rules[half] = plan.blocked;
+    bss->block_io_rules[half] = plan.block_io;
+    bss->reclaim_rules[half] = plan.reclaim;
+    bss->blocked_min_ns[half] = plan.blocked_min_ns;
+    bss->blocked_idle[half] = plan.blocked_idle;
+    static_assert(sizeof(bss->syscall_rules_of[half]) == sizeof(plan.syscalls_of));
+    std::memcpy(bss->syscall_rules_of[half], plan.syscalls_of, sizeof(plan.syscalls_of));
     // bit n - 1 is signal n; a rule for handled signals also fires on fatal ones
     bss->fatal_signals = ((engine.signals(true) | engine.signals(false)) >> 1).to_ullong();
     bss->handled_signals = (engine.signals(false) >> 1).to_ullong();
     bss->oom_wanted = plan.oom;
-    bss->syscall_rules = plan.syscall;
-    bss->exit_rules = plan.exit;
-    bss->told_rules = plan.told();
-    bss->blocked_rules = plan.blocked;
-    bss->block_io_rules = plan.block_io;
-    bss->reclaim_rules = plan.reclaim;
-    bss->blocked_min_ns = plan.blocked_min_ns;
-    bss->blocked_idle = plan.blocked_idle;
-    static_assert(sizeof(bss->syscall_rules_of) == sizeof(plan.syscalls_of));
-    std::memcpy(bss->syscall_rules_of, plan.syscalls_of, sizeof(plan.syscalls_of));
+    generation.store(plan.generation); // from here on it is in force
+    decide_again();
 
     impl_->attach_wanted(plan);
 
-    const int verdicts = bpf_map__fd(impl_->skeleton->maps.verdicts);
+    const int verdicts = bpf_map__fd(impl_->skeleton->maps.verdicts); // void: they are of another generation
     bpf::watch_key key{};
     while (bpf_map_get_next_key(verdicts, nullptr, &key) == 0)
         if (bpf_map_delete_elem(verdicts, &key) != 0)
             break;
+}
+
+void Recorder::decide_again() {
     std::atomic_ref<__u32>(impl_->skeleton->data->watch_epoch).fetch_add(1);
 }
 
-void Recorder::give_verdict(const bpf::watch_key &key, bool watch, const ProcessRules &rules) {
-    const bpf::verdict verdict{static_cast<__u32>(watch ? bpf::VERDICT_WATCH : bpf::VERDICT_IGNORE), 0, rules.rules,
-                               rules.dump_rules};
+void Recorder::give_verdict(const bpf::watch_key &key, bool watch, std::uint64_t rules, std::uint32_t generation) {
+    const bpf::verdict verdict{static_cast<__u32>(watch ? bpf::VERDICT_WATCH : bpf::VERDICT_IGNORE), generation, rules};
     // Full cannot be: an LRU map makes room.
     bpf_map_update_elem(bpf_map__fd(impl_->skeleton->maps.verdicts), &key, &verdict, BPF_ANY);
+}
+
+void Recorder::give_permit(const bpf::permit &permit) {
+    // Where it finds no room the daemon sends the signal.
+    bpf_map_update_elem(bpf_map__fd(impl_->skeleton->maps.permits), &permit.tgid, &permit, BPF_ANY);
+}
+
+void Recorder::set_dump_terms(const DumpTerms &terms) {
+    auto *bss = impl_->skeleton->bss;
+    std::atomic_ref<__u32>(bss->permit_round).store(terms.round);
+    std::atomic_ref<__u64>(bss->dump_space_bytes).store(terms.space_bytes);
+    std::atomic_ref<__u64>(bss->dump_until_ns).store(terms.until_ns);
+}
+
+std::int32_t *Recorder::dump_allowance() {
+    return &impl_->skeleton->bss->dump_allowance;
 }
 
 const std::map<std::string, FamilyState> &Recorder::families() const {
@@ -241,16 +287,6 @@ const std::map<std::string, FamilyState> &Recorder::families() const {
 
 void Recorder::allow_captures(std::uint32_t count) {
     std::atomic_ref<__s32>(impl_->skeleton->bss->capture_tokens).store(static_cast<__s32>(count));
-}
-
-void Recorder::allow_dumps(unsigned bit, std::uint32_t count) {
-    const int map = bpf_map__fd(impl_->skeleton->maps.conditions);
-    bpf::condition_settings settings{};
-    const __u32 key = bit;
-    if (bit >= RULE_BITS || bpf_map_lookup_elem(map, &key, &settings))
-        return;
-    settings.dump_tokens = static_cast<__s32>(count);
-    bpf_map_update_elem(map, &key, &settings, BPF_ANY);
 }
 
 std::vector<std::string> Recorder::programs_of(std::string_view kind) {

@@ -189,6 +189,10 @@ std::string status_json(const StatusInput &input) {
             {"cpu_share", recording->cpu_share}};
     for (const auto &loss : describe_losses(input.recorder.loss_counts(), {}, false))
         status["losses"].push_back({{"where", loss.where}, {"reason", loss.reason}, {"count", loss.count}});
+    if (input.outdated)
+        status["losses"].push_back({{"where", "triggers of rules that are no more"},
+                                    {"reason", "a reload had changed or removed the rule before they were read"},
+                                    {"count", input.outdated}});
     return status.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

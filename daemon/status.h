@@ -48,7 +48,7 @@ struct StatusInput {
     IncidentCounters incidents;
     AnalystCounters analyses;
     std::uint64_t analyses_pending = 0;
-    std::uint64_t pending = 0, suppressed = 0, joined = 0;
+    std::uint64_t pending = 0, suppressed = 0, joined = 0, outdated = 0;
     std::string state;
     const std::optional<PastLife> &before;
     std::uint64_t started_realtime_ns = 0, uptime_ns = 0;

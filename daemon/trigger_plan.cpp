@@ -70,7 +70,6 @@ private:
         if (allow_dump_ && rule.dump && !rule.dump->dry_run && each && unlimited && rule.conditions.size() == 1 &&
             place.bit != RULE_BITS - 1) {
             settings.dump_signal = static_cast<__u32>(rule.dump->signal);
-            plan_.ask_rules = true; // [safety] never is about processes
         }
         return place;
     }
@@ -81,8 +80,11 @@ private:
     void add(const rules::Rule &, std::size_t, const rules::MemoryCondition &) { plan_.memory = true; }
 
     // Timed by LatencyProbes; the bit says whose processes to tell of, and which may be dumped in the call.
-    void add(const rules::Rule &rule, std::size_t i, const rules::LatencyCondition &) {
-        plan_.latency |= 1ull << assign(rule, i).bit;
+    // The threshold is the probe's, which several conditions may share; a dump asks the condition itself.
+    void add(const rules::Rule &rule, std::size_t i, const rules::LatencyCondition &what) {
+        const Place place = assign(rule, i);
+        plan_.latency |= 1ull << place.bit;
+        place.settings.slower_than_ns = looser(place.first, place.settings.slower_than_ns, ns_of(what.threshold));
     }
 
     void add(const rules::Rule &rule, std::size_t i, const rules::ReclaimCondition &) {
@@ -214,18 +216,15 @@ TriggerPlan plan_triggers(std::span<const rules::Rule> rules, bool allow_dump) {
     return Planner(allow_dump).plan(rules);
 }
 
-ProcessRules rules_of(const TriggerPlan &plan, std::span<const rules::Rule> rules, const rules::ProcessFacts &process,
-                      bool may_be_dumped) {
-    ProcessRules result;
+std::uint64_t rules_of(const TriggerPlan &plan, std::span<const rules::Rule> rules,
+                       const rules::ProcessFacts &process) {
+    std::uint64_t bits = 0;
     for (const auto &assigned : plan.assigned) {
         const auto rule = std::ranges::find(rules, assigned.rule, &rules::Rule::name);
-        if (rule == rules.end() || !rules::mismatch(rule->match, process).empty())
-            continue;
-        result.rules |= 1ull << assigned.bit;
-        if (may_be_dumped && plan.settings[assigned.bit].dump_signal)
-            result.dump_rules |= 1ull << assigned.bit;
+        if (rule != rules.end() && rules::matches(rule->match, process))
+            bits |= 1ull << assigned.bit;
     }
-    return result;
+    return bits;
 }
 
 } // namespace incident::daemon

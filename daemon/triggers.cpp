@@ -88,15 +88,12 @@ std::optional<Occurrence> of_block_io(bpf::block_io_trigger event) {
     return made;
 }
 
-std::optional<Occurrence> of_tracepoint(const bpf::tracepoint_trigger &event, const TriggerPlan &plan,
-                                        std::span<const rules::Rule> rules) {
-    if (event.which >= plan.tracepoints.size())
+// Only by the very condition it was made for, which stands for the layout of the record as well.
+std::optional<Occurrence> of_tracepoint(const bpf::tracepoint_trigger &event, const RuleHistory &history) {
+    const auto made_for = history.condition(event.which);
+    if (!made_for)
         return std::nullopt;
-    const auto &place = plan.tracepoints[event.which];
-    const auto rule = std::ranges::find(rules, place.rule, &rules::Rule::name);
-    if (rule == rules.end() || place.condition >= rule->conditions.size())
-        return std::nullopt;
-    const auto *what = std::get_if<rules::TracepointCondition>(&rule->conditions[place.condition].what);
+    const auto *what = std::get_if<rules::TracepointCondition>(&made_for->rule->conditions[made_for->condition].what);
     if (!what)
         return std::nullopt;
     const std::size_t length = std::min<std::size_t>(event.length, sizeof(event.record));
@@ -105,7 +102,7 @@ std::optional<Occurrence> of_tracepoint(const bpf::tracepoint_trigger &event, co
     capture::TracepointTrigger trigger{what->category, what->name, what->filter_text, {}, record, {}};
     if (const auto *format = parsed_format(what->category, what->name))
         trigger.fields = rules::describe_record(*format, record);
-    made.event.what = rules::TracepointEvent{rule->name, place.condition, std::move(record)};
+    made.event.what = rules::TracepointEvent{made_for->rule->name, made_for->condition, std::move(record)};
     made.trigger = std::move(trigger);
     return made;
 }
@@ -118,11 +115,17 @@ std::optional<Occurrence> decoded(std::span<const std::uint8_t> bytes, std::opti
 
 } // namespace
 
-std::optional<Occurrence> occurrence_of(std::span<const std::uint8_t> bytes, FactsCache &facts, const TriggerPlan &plan,
-                                        std::span<const rules::Rule> rules) {
+std::optional<Occurrence> occurrence_of(std::span<const std::uint8_t> bytes, FactsCache &facts,
+                                        const RuleHistory &history) {
     const auto head = event_of<bpf::trigger_head>(bytes);
     if (!head)
         return std::nullopt;
+    std::optional<std::vector<std::string>> only;
+    if (head->generation != history.generation()) {
+        only = history.still(head->generation, head->rules);
+        if (only->empty() && !head->dumped)
+            return std::nullopt;
+    }
     std::optional<Occurrence> made;
     switch (head->kind) {
     case bpf::TRIGGER_SYSCALL:
@@ -142,17 +145,20 @@ std::optional<Occurrence> occurrence_of(std::span<const std::uint8_t> bytes, Fac
         break;
     case bpf::TRIGGER_TRACEPOINT:
         if (const auto event = event_of<bpf::tracepoint_trigger>(bytes))
-            made = of_tracepoint(*event, plan, rules);
+            made = of_tracepoint(*event, history);
         break;
     }
     if (!made)
         return made;
     made->event.t_ns = head->h.t_ns;
     made->event.process = facts.of(*head);
+    made->event.only = std::move(only);
     made->whom = head->h;
     made->comm = text_of(head->comm);
     made->captured = head->captured != 0;
     made->dumped = static_cast<int>(head->dumped);
+    if (made->dumped)
+        made->dumped_by = history.was(head->generation, head->dump_bit);
     return made;
 }
 

@@ -3,15 +3,16 @@
 
 #include "daemon/facts_cache.h"
 #include "daemon/occurrence.h"
-#include "daemon/trigger_plan.h"
+#include "daemon/rule_history.h"
 
 #include <optional>
 #include <span>
 
 namespace incident::daemon {
 
-// One EVENT_TRIGGER.  nullopt: too short, or of a kind or condition that is no more.
-std::optional<Occurrence> occurrence_of(std::span<const std::uint8_t> bytes, FactsCache &facts, const TriggerPlan &plan,
-                                        std::span<const rules::Rule> rules);
+// One EVENT_TRIGGER.  nullopt: of rules that have since been changed or removed, or too short.  One that the kernel
+// side has signalled for is told of in any case.
+std::optional<Occurrence> occurrence_of(std::span<const std::uint8_t> bytes, FactsCache &facts,
+                                        const RuleHistory &history);
 
 } // namespace incident::daemon

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <list>
 #include <mutex>
+#include <set>
 
 namespace incident::daemon {
 namespace {
@@ -138,6 +139,23 @@ TEST_F(Probes, AFunctionIsProbedLeavingSideFirst) {
     EXPECT_EQ(kernel.settings[live[0].probe].since_ns, 1 * second);
     ASSERT_THAT(probes.users(live[0].probe), SizeIs(1));
     EXPECT_NE(state(), State::Unavailable) << reason();
+}
+
+// Frames and events of a probe may outlive it by any number of reloads.
+TEST_F(Probes, AnIdIsNeverAnothersAlsoWhenItsIndexIs) {
+    std::set<std::uint32_t> ids;
+    for (std::uint32_t i = 0; i < 3 * PROBES_MAX; ++i) {
+        probes.set({wanted("work" + std::to_string(i))}, i * second);
+        std::size_t using_it = 0;
+        for (const auto &[id, setting] : kernel.settings)
+            using_it += probes.users(id).size();
+        ASSERT_EQ(using_it, 1u);
+        for (const auto &[id, setting] : kernel.settings)
+            if (!probes.users(id).empty()) {
+                EXPECT_EQ(setting.id, id);
+                EXPECT_TRUE(ids.insert(id).second) << "the id of another probe";
+            }
+    }
 }
 
 TEST_F(Probes, ABinaryThatIsMissingIsProbedWhenItAppears) {

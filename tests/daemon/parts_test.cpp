@@ -88,6 +88,27 @@ TEST_F(Directory, WhatIsKnownOfAProcessHoldsWhenItHasEnded) {
     EXPECT_EQ(cache.of(7, 10, std::nullopt, "app").exe, "") << "another process with its id";
 }
 
+TEST_F(Directory, WhatItsLikeWereTellsNoMoreOfItThanTheirLikenessDoes) {
+    capture::OsRoots os;
+    os.proc = root.string(); // nobody is there any more
+    FactsCache cache(os);
+    rules::ProcessFacts facts;
+    facts.pid = 7, facts.start_boot_ns = 9, facts.exe = "/usr/bin/app", facts.cgroup = "/a.service";
+    facts.unit = "a.service";
+    bpf::trigger_head trigger{};
+    trigger.h.tgid = 8;
+    trigger.h.process_start_boot_ns = 10;
+    trigger.key.exe_inode = 1;
+    cache.learn(trigger.key, facts);
+    EXPECT_EQ(cache.of(trigger).exe, "/usr/bin/app");
+    EXPECT_EQ(cache.of(trigger).cgroup, "") << "the same program, but in which cgroup the key does not say";
+    EXPECT_EQ(cache.of(trigger).unit, "");
+    trigger.h.tgid = 9;
+    trigger.key.cgroup_set = 3;
+    cache.learn(trigger.key, facts);
+    EXPECT_EQ(cache.of(trigger).cgroup, "/a.service");
+}
+
 TEST(StatusLine, NamesWhatCannotDoAllItSays) {
     rules::Rule good, bad, off;
     good.name = "crash", bad.name = "txg-stall", off.name = "slow";
