@@ -124,6 +124,7 @@ def test_of_a_rule_that_stays_what_it_was_nothing_is_missed(daemon, coredump_hos
         reload(watcher, reading("nobody", "1ms") + own, "reloaded: 2 rules")
         until(lambda: has_died_of_a_call(process), "the process to be dumped", watcher.tail)
         assert process.returncode == -signal.SIGABRT
-        assert watcher.incident(process.pid).record["rule"] == "own"
+        made = until(lambda: [i for i in watcher.incidents() if i.record["dump"]["sent"]], "its incident", watcher.tail)
+        assert {(i.process["pid"], i.record["rule"]) for i in made} == {(process.pid, "own")}
     finally:
         process.kill()
