@@ -32,7 +32,7 @@ struct {
 
 struct {
     __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-    __uint(max_entries, PROBES_MAX);
+    __uint(max_entries, PROBES_MAX + 1); /* and EXIT_PROBE */
     __type(key, __u32);
     __type(value, struct probe_count);
 } probe_counts __weak SEC(".maps");

@@ -25,7 +25,7 @@ namespace incident::bpf
 #endif
 
 /* Layout version of everything below. */
-#define EVENT_LAYOUT 7
+#define EVENT_LAYOUT 8
 
 #define COMM_LEN 16
 #define SYSCALL_ARGS 6
@@ -267,6 +267,7 @@ struct process_entry {
     __u64 calls_ended;     /* made by threads that had a ring and ended before the process */
     __u64 threads_ended;   /* so many */
     __u64 break_end;       /* what the last brk left whose entry was not recorded; 0: none since its exec */
+    __u64 stacks_switched; /* while such were watched: 1 when a thread of it went over to another stack */
 
     __u64 signals; /* records written so far */
     __u64 lineage;
@@ -713,9 +714,13 @@ enum loss_place {
 
 /* ---- latency: calls of probed functions that are in flight ---------------- */
 
-#define PROBES_MAX 256            /* the attach cookie of a probe's programs is its index in the maps below */
-#define LEAVE_AT_RET (1ULL << 32) /* in the cookie of leave_call: it stands at a ret, not behind it */
-#define CALL_DEPTH 8              /* frames kept of each kind; calls nested deeper are counted, not timed */
+#define PROBES_MAX 256                /* the attach cookie of a probe's programs is its index in the maps below */
+#define EXIT_PROBE PROBES_MAX         /* the index under which exceptions, longjmps and the like are counted */
+#define LEAVE_AT_RET (1ULL << 32)     /* in the cookie of a leave: it stands at a ret, not behind it */
+#define KEEP_RETURN (1ULL << 33)      /* … of enter_call: read the return address, which nothing else preserves */
+#define BY_STACK_POINTER (1ULL << 34) /* … of keyed calls: no goroutine, the stack pointer alone is the key */
+#define OF_PAIR (1ULL << 35)          /* … of keyed calls: the two ends have no common stack pointer */
+#define CALL_DEPTH 8                  /* frames kept of each kind; calls nested deeper are counted, not timed */
 
 /* One call in flight. */
 struct call_frame {
@@ -724,11 +729,30 @@ struct call_frame {
     __u64 args[SYSCALL_ARGS]; /* di si dx cx r8 r9 there: the arguments, where the probe is a function's entry */
     __u64 syscalls;           /* thread_slot.syscalls: the thread's later calls lie within this one */
     __u64 exec_ns;            /* task->se.sum_exec_runtime, which lags up to a tick … */
-    __u64 exec_start_ns; /* … behind: se.exec_start says when it was brought up to date (the scheduler's clock) */
-    __u64 run_delay_ns;  /* task->sched_info.run_delay: runnable, but waiting for a CPU */
+    __u64 exec_start_ns;  /* … behind: se.exec_start says when it was brought up to date (the scheduler's clock) */
+    __u64 run_delay_ns;   /* task->sched_info.run_delay: runnable, but waiting for a CPU */
+    __u64 return_address; /* at KEEP_RETURN, else 0 */
     __u32 probe;
-    __u32 above; /* pairs: enters of this probe after this one for which no frame was free */
+    __u32 above; /* pairs: enters of this probe after this one for which no frame was free.
+                    Functions: low half of the probe's address, the same for all names of one function */
 };
+
+/* Map "keyed_calls": calls in flight of code that does not stay on one thread's stack.  A goroutine is
+ * its g and how deep on its stack (which moves, but keeps what is below its top); elsewhere the stack
+ * pointer, of which a process has no two at one time. */
+struct keyed_call_key {
+    __u64 process_start_boot_ns;
+    __u64 goroutine; /* address of its g; 0: BY_STACK_POINTER */
+    __u64 place;     /* bytes from the stack's top, the stack pointer, or of a pair 0 */
+    __u32 tgid;
+    __u32 probe;
+};
+
+struct keyed_call {
+    struct call_frame frame;
+    __u64 stack_low; /* of the goroutine at the entry */
+};
+#define KEYED_CALLS 16384
 
 /* Map "calls": one per slot, index as in "threads"; written only by the slot's thread.
  * `calls` is a stack: frame[0 .. depth) are functions not yet returned, outermost first.
@@ -741,9 +765,11 @@ struct thread_calls {
     __u64 generation;
     __u32 depth;
     __u32 pairs_used;
-    __u32 listed; /* 1: this slot's bit in map "call_slots" has been set for this generation */
-    __u32 chosen; /* the kernel side's own */
-    __u64 pad[4];
+    __u32 listed;          /* 1: this slot's bit in map "call_slots" has been set for this generation */
+    __u32 chosen;          /* the kernel side's own … */
+    __u32 on_signal_stack; /* … 1: a function's frame was put there, and may still be */
+    __u32 pad0;
+    __u64 pad[3];
     struct call_frame frame[CALL_DEPTH];
     struct call_frame pair[CALL_DEPTH];
 };
@@ -762,6 +788,8 @@ struct probe_setting {
 struct probe_count {
     __u64 calls;      /* entered, of threads that are recorded */
     __u64 missed;     /* return never seen: longjmp, exception, exit or exec within the call */
+    __u64 left;       /* of these: seen to be left by an exception or a longjmp */
+    __u64 uncertain;  /* not told: that it was this call that took so long is not proven */
     __u64 overflow;   /* not timed: CALL_DEPTH calls were in flight */
     __u64 unmatched;  /* returns without an entry: entered before the probe was there, overflowed, or forked within */
     __u64 unrecorded; /* not timed: the thread is not watched, or has no slot */
@@ -786,6 +814,8 @@ struct latency_event {
     __u32 captured; /* EVENT_MOMENT and EVENT_THREAD of this thread follow */
     __u32 depth;    /* calls in flight around this one */
     __u32 dumped;   /* signal number already sent to it in its own context; 0: none */
+    __u32 keyed;    /* 1: may have been in several threads; what the thread did meanwhile is not the call's */
+    __u32 pad;
 };
 
 EVENT_ASSERT(sizeof(struct syscall_record) == 80);
@@ -804,11 +834,13 @@ EVENT_ASSERT(sizeof(struct pointers_event) == 48 + POINTER_WINDOWS * 272);
 EVENT_ASSERT(sizeof(struct user_registers) == 192);
 EVENT_ASSERT(sizeof(struct process_entry) < 4096);
 EVENT_ASSERT(sizeof(struct watch_key) == 56);
-EVENT_ASSERT(sizeof(struct call_frame) == 104);
-EVENT_ASSERT(sizeof(struct thread_calls) == 64 + 2 * CALL_DEPTH * 104);
+EVENT_ASSERT(sizeof(struct call_frame) == 112);
+EVENT_ASSERT(sizeof(struct keyed_call_key) == 32);
+EVENT_ASSERT(sizeof(struct keyed_call) == 120);
+EVENT_ASSERT(sizeof(struct thread_calls) == 64 + 2 * CALL_DEPTH * 112);
 EVENT_ASSERT(sizeof(struct probe_setting) == 40);
-EVENT_ASSERT(sizeof(struct probe_count) == 48);
-EVENT_ASSERT(sizeof(struct latency_event) == 184);
+EVENT_ASSERT(sizeof(struct probe_count) == 64);
+EVENT_ASSERT(sizeof(struct latency_event) == 192);
 EVENT_ASSERT(sizeof(struct verdict) == 24);
 EVENT_ASSERT(sizeof(struct txg_sync) == 288);
 EVENT_ASSERT(sizeof(struct txg_event) == 320);

@@ -44,6 +44,7 @@ static __noinline int begin_calls(struct thread_calls *mine, struct thread_slot 
         return 0;
     STORE(mine->depth, 0);
     STORE(mine->pairs_used, 0);
+    mine->on_signal_stack = 0;
     STORE(mine->generation, thread->generation);
     set_listed(mine, slot, 1);
     return 0;
@@ -64,6 +65,7 @@ static __always_inline void fill_frame(struct call_frame *frame, struct pt_regs 
     frame->exec_start_ns = task->se.exec_start;
     if (bpf_core_field_exists(task->sched_info))
         frame->run_delay_ns = task->sched_info.run_delay;
+    frame->return_address = 0;
     frame->probe = probe;
     frame->above = 0;
     frame->start_ns = bpf_ktime_get_ns();
@@ -77,12 +79,26 @@ static __always_inline __u32 any_of(struct thread_calls *mine, __u32 index)
     return *(volatile __u32 *)&mine->chosen;
 }
 
+static __always_inline int on_signal_stack(struct task_struct *task, __u64 sp)
+{
+    return sp - task->sas_ss_sp < task->sas_ss_size;
+}
+
+/* A thread of the process went over to another stack: its stack pointer orders no calls. */
+static __always_inline int switches_stacks(struct task_struct *task)
+{
+    __u32 tgid = task->tgid;
+    struct process_entry *process = bpf_map_lookup_elem(&processes, &tgid);
+    return process && process->stacks_switched;
+}
+
 struct slow_call {
     struct pt_regs *regs;
     struct thread_slot *thread;
     struct call_frame *frame;
     __u64 now;
     __u32 slot, depth;
+    __u32 keyed; /* the call may have been in other threads before */
 };
 
 /* elapsed = running + runnable + blocked.  What sum_exec_runtime lacks now and lacked at
@@ -149,6 +165,8 @@ static __noinline int report_slow(struct task_struct *task, struct slow_call *ca
     event->syscalls_after = thread->syscalls;
     split_time(task, frame, event);
     event->depth = call->depth;
+    event->keyed = call->keyed;
+    event->pad = 0;
     event->dumped = 0;
     __u32 bit = setting->dump_bit - 1;
     if (bit < RULE_BITS && ((thread->dump_rules >> bit) & 1)) {
@@ -176,6 +194,10 @@ static __always_inline void judge(struct task_struct *task, struct slow_call *ca
     __u32 probe = call->frame->probe;
     struct probe_setting *setting = bpf_map_lookup_elem(&probe_settings, &probe);
     __u64 start = call->frame->start_ns;
-    if (setting && call->now - start >= setting->threshold_ns && start >= setting->since_ns)
+    if (!setting || call->now - start < setting->threshold_ns || start < setting->since_ns)
+        return;
+    if (!call->keyed && switches_stacks(task))
+        COUNT(probe, uncertain);
+    else
         report_slow(task, call, setting);
 }

@@ -126,7 +126,8 @@ private:
                      {"blocked_ns", latency.elapsed_ns - std::min(latency.elapsed_ns, on_or_wanting)}};
         }
         json["spent"] = spent;
-        json["calls"] = calls_within(latency.entry_ns, latency.entry_ns + latency.elapsed_ns);
+        json["calls"] =
+            latency.one_thread ? calls_within(latency.entry_ns, latency.entry_ns + latency.elapsed_ns) : Json();
         return json;
     }
 

@@ -105,10 +105,15 @@ void CostLoads::add_heaps(const CostSources &sources, double seconds, CostMeasur
 
 // What the programs of functions, and those of pairs, took is theirs by their calls; the kernel's traps come on top.
 void CostLoads::add_latency(const CostSources &sources, double seconds, CostMeasurement &measured) const {
+    const auto share_of = [&](std::initializer_list<const char *> programs) {
+        double share = 0;
+        for (const char *program : programs)
+            share += cost_of(sources.costs, program).cpu_share;
+        return share;
+    };
     const double functions =
-                     cost_of(sources.costs, "enter_call").cpu_share + cost_of(sources.costs, "leave_call").cpu_share,
-                 pairs =
-                     cost_of(sources.costs, "enter_pair").cpu_share + cost_of(sources.costs, "leave_pair").cpu_share;
+                     share_of({"enter_call", "leave_call", "enter_keyed", "leave_keyed", "unwind_lands", "long_jump"}),
+                 pairs = share_of({"enter_pair", "leave_pair"});
     const auto loads = sources.latency.loads();
     const auto is_pair = [](const LatencyProbes::Load &load) { return load.users.front()->leave.has_value(); };
     const auto calls_of = [&](const LatencyProbes::Load &load) {

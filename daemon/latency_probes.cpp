@@ -31,7 +31,7 @@ std::string executable_key(const capture::OsRoots &os, std::uint32_t pid, std::u
 } // namespace
 
 LatencyProbes::LatencyProbes(LatencyKernel &kernel, capture::OsRoots os, UprobeAbilities abilities, DebugRoots debug)
-    : kernel_(kernel), tools_{kernel, detacher_, os, abilities, std::move(debug)}, scanner_(os),
+    : kernel_(kernel), tools_{kernel, detacher_, os, abilities, std::move(debug)}, exits_(tools_), scanner_(os),
       own_namespace_(mount_namespace(os, "self")) {}
 
 LatencyProbes::~LatencyProbes() {
@@ -61,6 +61,7 @@ LatencyProbes::Probe LatencyProbes::make(const WantedProbe &wanted, const std::s
     probe.key = key;
     probe.held = held_.contains(key);
     probe.base = kernel_.probe_count(probe.index);
+    scanner_.forget_doubts(probe.index);
     if (wanted.leave) {
         probe.ends.emplace_back(*wanted.leave, ProbeEnd::Kind::Leave, probe.index); // first, as within an end
         probe.ends.emplace_back(wanted.enter, ProbeEnd::Kind::Enter, probe.index);
@@ -110,6 +111,8 @@ void LatencyProbes::set(std::vector<WantedProbe> wanted, std::uint64_t now) {
     }
     looked_.clear();
     lookups_.clear();
+    exit_lookups_.clear();
+    follow_exits();
     tell_scanner();
     next_tick_ = probes_.empty() ? OverdueScanner::never : std::min(next_tick_, now + tick_ns);
 }
@@ -179,13 +182,20 @@ void LatencyProbes::process_seen(std::uint32_t pid, const std::function<bool(con
                                return wanted_[user].everyone || matches(wanted_[user]);
                            });
         if (!wants) {
-            if (probe->processes.erase(pid))
+            if (probe->processes.erase(pid)) {
                 for (auto &end : probe->ends)
                     end.detach(pid, tools_);
+                probe->forsaken.insert(pid);
+            }
             continue;
         }
         if (!probe->everyone)
             probe->processes.insert(pid);
+        if (probe->forsaken.erase(pid)) { // what it was in then may have returned unseen
+            probe->since_ns = now;
+            tell_kernel(*probe);
+            tell_scanner();
+        }
         const std::uint64_t space = mount_namespace(tools_.os, std::to_string(pid));
         const bool like_others =
             probe->everywhere && looked_.contains({space, executable_key(tools_.os, pid, probe->index)});
@@ -193,15 +203,21 @@ void LatencyProbes::process_seen(std::uint32_t pid, const std::function<bool(con
             look_on_host(*probe); // an exec is when a deploy shows
             look_in(*probe, pid, now, 0);
         }
+        if (follows_exits(*probe) && !like_others)
+            look_for_exits(pid, now);
         attach(*probe, now);
     }
 }
 
 void LatencyProbes::process_gone(std::uint32_t pid) {
-    for (auto &probe : probes_)
+    for (auto &probe : probes_) {
+        probe->forsaken.erase(pid);
         if (probe->processes.erase(pid))
             for (auto &end : probe->ends)
                 end.detach(pid, tools_);
+    }
+    follow_exits();
+    std::erase_if(exit_lookups_, [&](const ExitLookup &lookup) { return lookup.pid == pid; });
     std::erase_if(lookups_, [&](const Lookup &lookup) { return lookup.pid == pid; });
 }
 
@@ -216,6 +232,8 @@ void LatencyProbes::attach(Probe &probe, std::uint64_t now) {
     // Never back from everywhere, but by a reload: numbers that swing would cost more.
     probe.everywhere |= probe.everyone || probe.processes.size() > processes_max;
     probe.refused.clear();
+    if (follows_exits(probe)) // before the ends, so that whatever leaves a call that is seen to begin is seen
+        follow_exits();
     for (auto &end : probe.ends) {
         if (probe.everywhere) {
             if (const auto done = end.attach_everywhere(tools_); !done)
@@ -314,6 +332,7 @@ std::vector<LatencyProbes::Load> LatencyProbes::loads() const {
 }
 
 void LatencyProbes::tick(std::uint64_t now) {
+    check_exit_rate(now);
     for (auto &probe : probes_) {
         look_on_host(*probe);
         check_rate(*probe, now);
@@ -326,12 +345,22 @@ std::uint64_t LatencyProbes::next_wake() const {
     std::uint64_t next = std::min(next_tick_, scanner_.next_scan());
     for (const auto &lookup : lookups_)
         next = std::min(next, lookup.due_ns);
+    for (const auto &lookup : exit_lookups_)
+        next = std::min(next, lookup.due_ns);
     return next;
 }
 
 void LatencyProbes::wake(std::uint64_t now, const std::function<void(const OverdueCall &)> &on_overdue) {
     if (scanner_.next_scan() <= now)
-        scanner_.scan(kernel_, now, on_overdue);
+        scanner_.scan(kernel_, now, on_overdue, [this](const OverdueCall &call) { return doubt(call); });
+    const auto exits_due =
+        std::ranges::partition(exit_lookups_, [&](const ExitLookup &lookup) { return lookup.due_ns > now; });
+    for (const auto &lookup : std::vector<ExitLookup>(exits_due.begin(), exits_due.end())) {
+        exits_.look_in(lookup.pid);
+        if (lookup.attempt + 1 < look_again_ns.size())
+            exit_lookups_.push_back({lookup.pid, now + look_again_ns[lookup.attempt + 1], lookup.attempt + 1});
+    }
+    std::erase_if(exit_lookups_, [&](const ExitLookup &lookup) { return lookup.due_ns <= now; });
     const auto due = std::ranges::partition(lookups_, [&](const Lookup &lookup) { return lookup.due_ns > now; });
     const std::vector<Lookup> now_due(due.begin(), due.end());
     lookups_.erase(due.begin(), due.end());
@@ -343,6 +372,63 @@ void LatencyProbes::wake(std::uint64_t now, const std::function<void(const Overd
         }
     if (next_tick_ <= now)
         tick(now);
+}
+
+// What has no return to wait for must be seen to be left: calls told of while they run, and
+// pairs, whose leave another call's enter would have to be told from.
+bool LatencyProbes::follows_exits(const Probe &probe) const {
+    if (probe.held || probe.off_until_ns || !std::ranges::all_of(probe.ends, &ProbeEnd::found) ||
+        std::ranges::any_of(probe.ends, &ProbeEnd::keyed))
+        return false;
+    return probe.ends.size() > 1 || std::ranges::any_of(probe.users, [&](std::size_t user) {
+               return wanted_[user].when == ProbeWhen::Deadline;
+           });
+}
+
+void LatencyProbes::follow_exits() {
+    bool everywhere = false;
+    std::set<std::uint32_t> processes;
+    for (const auto &probe : probes_)
+        if (follows_exits(*probe)) {
+            everywhere |= probe->everywhere;
+            processes.insert(probe->processes.begin(), probe->processes.end());
+        }
+    exits_.want(everywhere, std::move(processes));
+}
+
+// A program that runs has mapped it all but for what it loads later; at its exec nothing but itself.
+void LatencyProbes::look_for_exits(std::uint32_t pid, std::uint64_t now) {
+    if (exit_lookups_.size() >= lookups_max ||
+        std::ranges::any_of(exit_lookups_, [&](const ExitLookup &lookup) { return lookup.pid == pid; }))
+        return;
+    follow_exits();
+    exits_.look_in(pid);
+    exit_lookups_.push_back({pid, now + look_again_ns[0], 0});
+}
+
+void LatencyProbes::check_exit_rate(std::uint64_t now) {
+    if (exits_off_until_ns_) {
+        if (now < exits_off_until_ns_)
+            return;
+        exits_off_until_ns_ = 0;
+        exits_.turn(true);
+    }
+    const std::uint64_t exits = kernel_.probe_count(EXIT_PROBE).calls;
+    if (exits_last_ns_ && now > exits_last_ns_) {
+        const auto rate = static_cast<std::uint64_t>(static_cast<double>(exits - exits_last_) * 1e9 /
+                                                     static_cast<double>(now - exits_last_ns_));
+        if (rate > exits_max_rate) {
+            exits_off_until_ns_ = now + retry_ns;
+            exits_off_rate_ = rate;
+            exits_.turn(false);
+        }
+    }
+    exits_last_ = exits;
+    exits_last_ns_ = now;
+}
+
+std::string LatencyProbes::doubt(const OverdueCall &call) {
+    return exits_.doubt(call.thread.tgid, call.thread.tid, call.frame, !call.pair);
 }
 
 void LatencyProbes::tell_kernel(const Probe &probe) {

@@ -7,6 +7,7 @@
 // well, and a second of delay after a deploy costs nothing a start does not tell sooner.
 #pragma once
 
+#include "daemon/exit_probes.h"
 #include "daemon/overdue.h"
 #include "daemon/probe_end.h"
 
@@ -48,6 +49,7 @@ public:
     static constexpr int ticks_over_rate = 3; // in a row, before a probe is taken off; one at ten times the rate
     static constexpr std::uint64_t retry_ns = 60'000'000'000;
     static constexpr std::uint64_t capture_gap_ns = 10'000'000; // between two captures of one probe
+    static constexpr std::uint64_t exits_max_rate = 10'000;     // exceptions and longjmps a second that are followed
 
     LatencyProbes(LatencyKernel &kernel, capture::OsRoots os, UprobeAbilities abilities, DebugRoots debug = {});
     ~LatencyProbes(); // takes all probes off; up to a second
@@ -96,6 +98,7 @@ private:
         std::uint32_t max_rate = 0;     // the smallest of its users'
         bool everyone = false;
         std::set<std::uint32_t> processes;               // matching ones, while !everywhere
+        std::set<std::uint32_t> forsaken;                // alive, and no longer matching
         bool everywhere = false;                         // attached for all processes
         std::array<std::string, 2> problem;              // per end: why it is nowhere
         std::string refused;                             // the kernel's: why it is not attached
@@ -126,11 +129,18 @@ private:
     void tick(std::uint64_t now);
     void tell_kernel(const Probe &probe);
     void tell_scanner();
+    bool follows_exits(const Probe &probe) const;
+    void follow_exits();
+    void look_for_exits(std::uint32_t pid, std::uint64_t now);
+    void check_exit_rate(std::uint64_t now);
+    std::string doubt(const OverdueCall &call);
+    std::string remarks(const Probe &probe, const bpf::probe_count &count) const;
     ProbeReport report(const Probe &probe, const WantedProbe &wanted) const;
 
     LatencyKernel &kernel_;
     Detacher detacher_; // outlives the ends
     ProbeTools tools_;
+    ExitProbes exits_;
     OverdueScanner scanner_;
     std::vector<WantedProbe> wanted_;
     std::vector<std::unique_ptr<Probe>> probes_;
@@ -142,6 +152,13 @@ private:
     std::uint64_t own_namespace_ = 0;
     std::uint64_t next_tick_ = OverdueScanner::never;
     std::uint32_t next_index_ = 0;
+    struct ExitLookup { // mapped files, as a process maps more of them
+        std::uint32_t pid;
+        std::uint64_t due_ns;
+        std::size_t attempt;
+    };
+    std::vector<ExitLookup> exit_lookups_;
+    std::uint64_t exits_last_ = 0, exits_last_ns_ = 0, exits_off_until_ns_ = 0, exits_off_rate_ = 0;
 };
 
 } // namespace incident::daemon

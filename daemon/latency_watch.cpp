@@ -80,6 +80,10 @@ void LatencyWatch::forget_ended() {
         probes_.process_gone(item.first);
         return true;
     });
+    recorder_.forget_keyed_calls([&](std::uint32_t tgid, std::uint64_t start_boot_ns) {
+        const auto entry = recorder_.process(tgid);
+        return entry && entry->start_boot_ns == start_boot_ns && !entry->gone_ns;
+    });
 }
 
 capture::LatencyTrigger LatencyWatch::trigger_of(const WantedProbe &wanted, const bpf::call_frame &frame) const {
@@ -112,11 +116,16 @@ void LatencyWatch::over(const bpf::latency_event &event, FactsCache &facts,
         if (event.elapsed_ns < wanted->threshold_ns)
             continue;
         capture::LatencyTrigger trigger = trigger_of(*wanted, frame);
+        if (event.keyed && wanted->when == ProbeWhen::Deadline)
+            continue; // refused: nobody could tell that it was running
         trigger.elapsed_ns = event.elapsed_ns;
         if (!wanted->leave)
             trigger.ret = event.ret;
-        trigger.running_ns = event.running_ns;
-        trigger.runnable_ns = event.runnable_ns;
+        trigger.one_thread = !event.keyed;
+        if (!event.keyed) {
+            trigger.running_ns = event.running_ns;
+            trigger.runnable_ns = event.runnable_ns;
+        }
         trigger.depth = event.depth;
         Occurrence made;
         made.event = {event.h.t_ns,

@@ -76,15 +76,23 @@ Result<TargetFile> open_deleted_executable(const capture::OsRoots &os, std::uint
 }
 
 Result<TargetFile> open_mapped(const capture::OsRoots &os, std::uint32_t pid, const std::string &name) {
-    const auto maps = capture::Maps::parse(read_maps(os, pid));
+    const auto maps = mappings_of(os, pid);
     for (const auto &mapping : maps.all()) {
         if (!mapping.is_file() || !mapping.execute || mapping.path.substr(mapping.path.rfind('/') + 1) != name)
             continue;
-        // the kernel's own link to the mapped file: leads there though it be deleted
-        const std::string link = fmt::format("map_files/{:x}-{:x}", mapping.start, mapping.end);
-        return target_of(UniqueFd(::open(proc_of(os, pid, link).c_str(), how_to_open)), mapping.path);
+        return open_mapped_file(os, pid, mapping);
     }
     return fail(fmt::format("no process it is looked for in has mapped code of '{}'", name));
+}
+
+capture::Maps mappings_of(const capture::OsRoots &os, std::uint32_t pid) {
+    return capture::Maps::parse(read_maps(os, pid));
+}
+
+Result<TargetFile> open_mapped_file(const capture::OsRoots &os, std::uint32_t pid, const capture::Mapping &mapping) {
+    // the kernel's own link to the mapped file: leads there though it be deleted
+    const std::string link = fmt::format("map_files/{:x}-{:x}", mapping.start, mapping.end);
+    return target_of(UniqueFd(::open(proc_of(os, pid, link).c_str(), how_to_open)), mapping.path);
 }
 
 Result<FileIdentity> identify_on_host(const std::string &path) {

@@ -122,12 +122,26 @@ public:
     // ---- latency: uprobes and what the kernel side knows of the calls they time -------
     // What a probe's program does: the entry of a function, its return (a return probe), its
     // return where it stands at a ret instruction; or the two ends of a pair.
-    enum class UprobeRole { EnterCall, LeaveCall, LeaveAtRet, EnterPair, LeavePair };
+    // Keyed ones: of calls that one thread may begin and another end.  The last three stand
+    // where calls end without a return: at _Unwind_SetIP, longjmp, setcontext.
+    enum class UprobeRole {
+        EnterCall,
+        LeaveCall,
+        LeaveAtRet,
+        EnterPair,
+        LeavePair,
+        EnterKeyed,
+        LeaveKeyed,
+        UnwindLands,
+        LongJump,
+        SwitchStack
+    };
     struct UprobePoint {
         std::string path;                 // of the file; /proc/self/fd/N pins the very inode
         std::uint64_t offset = 0;         // bytes in the file
         std::uint64_t semaphore = 0;      // file offset of a USDT semaphore, 0: none
         std::optional<std::uint32_t> pid; // none: every process that maps the file
+        std::uint64_t flags = 0;          // KEEP_RETURN, BY_STACK_POINTER, OF_PAIR
     };
     // A live attachment; detaches when destroyed.  The Recorder may go first.
     class Uprobe {
@@ -145,7 +159,7 @@ public:
         void *link_; // bpf_link
     };
     // probe: < PROBES_MAX, index of its settings and counts; or no_probe, which has none.
-    static constexpr std::uint32_t no_probe = PROBES_MAX;
+    static constexpr std::uint32_t no_probe = EXIT_PROBE + 1;
     Result<Uprobe> attach(UprobeRole role, const UprobePoint &point, std::uint32_t probe);
     void set_probe(std::uint32_t probe, const bpf::probe_setting &setting);
     bpf::probe_count probe_count(std::uint32_t probe) const; // since load, over all CPUs
@@ -155,6 +169,8 @@ public:
     // them (its writer may have been preempted: look again in a millisecond).
     enum class CallsUnread { None, Busy };
     std::expected<bpf::thread_calls, CallsUnread> calls(std::uint32_t slot) const;
+    // Forgets calls in flight of processes that have ended (keyed ones: no thread's exit ends them).
+    void forget_keyed_calls(const std::function<bool(std::uint32_t tgid, std::uint64_t start_boot_ns)> &lives);
 
     // Attaches a program of the recorder that start() leaves alone (SEC("kprobe") without a
     // function) to a kernel function's entry or return.  The Recorder must outlive it.

@@ -259,7 +259,8 @@ std::vector<std::string> Recorder::programs_of(std::string_view kind) {
     if (kind == "tracepoint")
         return {"tracepoint_hit"};
     if (kind == "latency")
-        return {"enter_call", "leave_call", "enter_pair", "leave_pair"};
+        return {"enter_call",  "leave_call",   "enter_pair", "leave_pair",  "enter_keyed",
+                "leave_keyed", "unwind_lands", "long_jump",  "switch_stack"};
     if (kind == "txg_sync")
         return {"txg_enter", "txg_leave"};
     for (const Family &family : families_of_programs)

@@ -30,6 +30,7 @@ struct Attachment {
     std::uint64_t inode, offset;
     std::optional<std::uint32_t> pid;
     std::uint32_t probe;
+    std::uint64_t flags;
 };
 
 class FakeKernel : public LatencyKernel {
@@ -39,12 +40,13 @@ public:
         if (::stat(point.path.c_str(), &status) != 0)
             return fail(Error::system(point.path));
         const std::lock_guard lock(mutex);
-        live.push_back({role, status.st_ino, point.offset, point.pid, probe});
-        ++attached;
-        auto at = std::prev(live.end());
-        return Link(&*at, [this, at](void *) {
+        auto &places = probe == EXIT_PROBE ? exits : live;
+        places.push_back({role, status.st_ino, point.offset, point.pid, probe, point.flags});
+        attached += &places == &live;
+        auto at = std::prev(places.end());
+        return Link(&*at, [this, at, &places](void *) {
             const std::lock_guard guard(mutex);
-            live.erase(at);
+            places.erase(at);
         });
     }
     void set_probe(std::uint32_t probe, const bpf::probe_setting &setting) override { settings[probe] = setting; }
@@ -56,6 +58,7 @@ public:
         is_busy = busy;
         return in_flight;
     }
+    bool switches_stacks(std::uint32_t) const override { return false; }
     // Detaching happens in the background.
     std::vector<Attachment> settled(std::size_t expected) {
         for (int i = 0; i < 1000; ++i) {
@@ -71,7 +74,7 @@ public:
     }
 
     std::mutex mutex;
-    std::list<Attachment> live;
+    std::list<Attachment> live, exits;
     int attached = 0;
     std::map<std::uint32_t, bpf::probe_setting> settings;
     std::map<std::uint32_t, bpf::probe_count> counts;
@@ -354,6 +357,91 @@ TEST_F(Probes, ALibraryIsLookedForAmongTheMappings) {
     EXPECT_EQ(probes.next_wake(), 220 * ms);
 }
 
+// Detaching happens in the background.
+bool has_exits(FakeKernel &kernel, bool some) {
+    for (int i = 0; i < 1000; ++i) {
+        {
+            const std::lock_guard lock(kernel.mutex);
+            if (kernel.exits.empty() != some)
+                return true;
+        }
+        ::usleep(1000);
+    }
+    return false;
+}
+
+TEST_F(Probes, ExitsAreFollowedOnlyWhereSomebodyTellsOfRunningCalls) {
+    deploy("work");
+    probes.set({wanted("work", false)}, 0);
+    const auto pid = static_cast<std::uint32_t>(::getpid());
+    probes.process_seen(pid, everybody, 0);
+    EXPECT_THAT(kernel.exits, IsEmpty()) << "what returns proves itself";
+    auto deadline = wanted("work", false);
+    deadline.when = ProbeWhen::Deadline;
+    probes.set({deadline}, 0);
+    probes.process_seen(pid, everybody, 0);
+    ASSERT_TRUE(has_exits(kernel, true));
+    for (const auto &exit : kernel.exits) {
+        EXPECT_EQ(exit.probe, static_cast<std::uint32_t>(EXIT_PROBE));
+        EXPECT_EQ(exit.pid, pid) << "nobody else pays";
+    }
+    probes.process_gone(pid);
+    EXPECT_TRUE(has_exits(kernel, false));
+    probes.process_seen(pid, everybody, 0);
+    ASSERT_TRUE(has_exits(kernel, true));
+    probes.set({wanted("work", false)}, 0);
+    EXPECT_TRUE(has_exits(kernel, false)) << "they go with the rule";
+}
+
+TEST_F(Probes, ExitsAreFollowedBeforeTheFirstCallCanBegin) {
+    deploy("work");
+    auto deadline = wanted("work");
+    deadline.when = ProbeWhen::Deadline;
+    probes.set({deadline}, 0);
+    ASSERT_TRUE(has_exits(kernel, true)) << "in every process, as the function's probes are";
+    EXPECT_FALSE(kernel.exits.front().pid);
+    EXPECT_GE(std::ranges::count(kernel.exits, Role::UnwindLands, &Attachment::role), 1);
+}
+
+TEST_F(Probes, TooManyExceptionsAreNotFollowedAndThatIsSaid) {
+    deploy("work");
+    auto deadline = wanted("work");
+    deadline.when = ProbeWhen::Deadline;
+    probes.set({deadline}, 0);
+    probes.wake(1 * second, ignore);
+    kernel.counts[EXIT_PROBE].calls = LatencyProbes::exits_max_rate * 2;
+    probes.wake(2 * second, ignore);
+    EXPECT_TRUE(has_exits(kernel, false));
+    EXPECT_THAT(reason(), HasSubstr("20000 exceptions and longjmps a second are too many to be followed"));
+    probes.wake(3 * second + LatencyProbes::retry_ns, ignore);
+    EXPECT_TRUE(has_exits(kernel, true));
+}
+
+TEST_F(Probes, CallsLeftWithoutAReturnAreInTheReport) {
+    deploy("work");
+    probes.set({wanted("work")}, 0);
+    const std::uint32_t index = kernel.settled(2).front().probe;
+    kernel.counts[index].missed = 5;
+    kernel.counts[index].left = 3;
+    kernel.counts[index].uncertain = 2;
+    EXPECT_THAT(reason(), AllOf(HasSubstr("3 calls were left by an exception or longjmp: not timed"),
+                                HasSubstr("2 calls ended without a return that was seen: not timed"),
+                                HasSubstr("2 calls could not be proven to take so long: not told")));
+}
+
+TEST_F(Probes, WhatReturnedWhileTheProcessWasOfNoInterestIsNotTold) {
+    deploy("work");
+    probes.set({wanted("work", false), wanted("main", false)}, 0);
+    const auto pid = static_cast<std::uint32_t>(::getpid());
+    probes.process_seen(1, everybody, 1 * second); // so that the probes stay
+    probes.process_seen(pid, everybody, 1 * second);
+    const std::uint32_t index = kernel.settled(8).front().probe;
+    probes.process_seen(pid, nobody, 2 * second);
+    EXPECT_EQ(kernel.settings[index].since_ns, 1 * second);
+    probes.process_seen(pid, everybody, 3 * second);
+    EXPECT_EQ(kernel.settings[index].since_ns, 3 * second);
+}
+
 // ---- calls in flight ------------------------------------------------------------------
 
 class Overdue : public testing::Test {
@@ -454,6 +542,24 @@ TEST_F(Overdue, ACallLeftByLongjmpIsNotOverdue) {
     call(4, 1000 * ms); // another stack
     thread_file(104, "syscall", "-1 0x7fff00000000 0x7f0000000000\n");
     EXPECT_THAT(scan(1020 * ms), SizeIs(3));
+}
+
+TEST_F(Overdue, WhatIsNotProvenIsCountedAndNotTold) {
+    scanner.watch({{7, {10 * ms, 0}}});
+    call(1, 1000 * ms);
+    call(2, 1000 * ms);
+    std::vector<std::uint32_t> fired;
+    const auto look = [&](std::uint64_t now) {
+        scanner.scan(
+            kernel, now, [&](const OverdueCall &overdue) { fired.push_back(overdue.thread.tid); },
+            [](const OverdueCall &overdue) { return overdue.thread.tid == 101 ? "its stack is gone" : ""; });
+    };
+    look(1020 * ms);
+    look(1040 * ms);
+    EXPECT_THAT(fired, ElementsAre(102u));
+    EXPECT_EQ(scanner.doubted(7).calls, 1u);
+    EXPECT_EQ(scanner.doubted(7).why, "its stack is gone");
+    EXPECT_EQ(scanner.doubted(8).calls, 0u);
 }
 
 TEST_F(Overdue, WhereTheTimeWentSoFar) {

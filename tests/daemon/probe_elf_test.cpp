@@ -5,6 +5,7 @@
 #include "daemon/symbol_name.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -237,12 +238,31 @@ TEST_F(ProbeElf, TheReturnOfAProgramWithCoroutinesIsProbedAtItsRets) {
     EXPECT_THAT(site->warning, HasSubstr("switches stacks"));
 }
 
-TEST_F(ProbeElf, TheReturnOfAGoFunctionIsRefused) {
-    const auto file =
-        build(std::string(two_functions) + "__attribute__((section(\".note.go.buildid\"))) const char id[] = \"go\";\n",
-              "-O1");
-    EXPECT_THAT(refusal(file, {"work", 0, true}), HasSubstr("Go program"));
-    EXPECT_TRUE(find(file, {"work", 0, false}));
+// What Go's linker leaves of itself, by hand.
+std::string go_program(const std::string &version) {
+    std::string source = std::string(two_functions) +
+                         "__attribute__((section(\".note.go.buildid\"))) const char id[] = \"go\";\n"
+                         "long assembly(long a) __asm__(\"sum.abi0\");\nlong assembly(long a) { return a; }\n";
+    if (!version.empty())
+        source +=
+            fmt::format("__attribute__((section(\".go.buildinfo\"))) const char info[64] = \"\\xff Go buildinf:\" "
+                        "\"\\010\\002\" \"................\" \"\\{:03o}\" \"{}\";\n",
+                        version.size(), version);
+    return source;
+}
+
+TEST_F(ProbeElf, AGoFunctionIsProbedAtItsRetsAndTimedByGoroutine) {
+    const auto site = find(build(go_program("go1.22.1"), "-O1"), {"work", 0, true});
+    ASSERT_TRUE(site) << site.error().what;
+    EXPECT_EQ(site->calls, ProbeSite::Calls::OfGoroutine);
+    EXPECT_THAT(site->returns, Not(IsEmpty()));
+    EXPECT_THAT(site->warning, HasSubstr("stacks move"));
+}
+
+TEST_F(ProbeElf, WhereTheGoroutineCannotBeToldGoIsRefused) {
+    EXPECT_THAT(refusal(build(go_program("go1.16.3"), "-O1"), {"work", 0, false}), HasSubstr("since go1.17"));
+    EXPECT_THAT(refusal(build(go_program(""), "-O1"), {"work", 0, true}), HasSubstr("version cannot be told"));
+    EXPECT_THAT(refusal(build(go_program("go1.22.1"), "-O1"), {"sum.abi0", 0, false}), HasSubstr("ABI0"));
 }
 
 // What <sys/sdt.h> leaves, by hand: not every machine has it.
