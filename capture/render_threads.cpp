@@ -2,6 +2,7 @@
 
 #include "capture/decode_text.h"
 #include "capture/render_accounts.h"
+#include "capture/render_kernel_stack.h"
 #include "capture/render_parts.h"
 #include "capture/render_stack.h"
 #include "capture/syscalls.h"
@@ -177,16 +178,11 @@ private:
     }
 
     Json kernel_stack(const ThreadSnapshot &thread) {
-        Json frames = Json::array();
         if (!thread.event)
-            return frames;
-        const std::size_t count = std::min<std::size_t>(thread.event->kernel_frames, KERNEL_FRAMES);
-        for (std::size_t i = 0; i < count; ++i) {
-            const std::uint64_t ip = thread.event->kernel_stack[i];
-            const std::string symbol = context_.kernel_symbol ? context_.kernel_symbol(ip) : std::string();
-            frames.push_back({{"ip", hex_text(ip)}, {"symbol", symbol.empty() ? Json() : Json(valid_utf8(symbol))}});
-        }
-        return frames;
+            return Json::array();
+        const auto &event = *thread.event;
+        const std::size_t count = std::min<std::size_t>(event.kernel_frames, KERNEL_FRAMES);
+        return kernel_stack_json(context_, std::vector<std::uint64_t>(event.kernel_stack, event.kernel_stack + count));
     }
 
     static Json accounting(const ThreadSnapshot &thread) {

@@ -2,6 +2,7 @@
 
 #include "capture/collect_zfs.h"
 #include "capture/decode_text.h"
+#include "capture/render_kernel_stack.h"
 #include "capture/render_lines.h"
 #include "capture/render_threads.h"
 #include "capture/render_time.h"
@@ -51,12 +52,8 @@ public:
 
 private:
     template <typename Word> Json stack(const Word *addresses, std::size_t count) const {
-        Json frames = Json::array();
-        for (std::size_t i = 0; i < std::min<std::size_t>(count, KERNEL_FRAMES); ++i) {
-            const std::string symbol = context_.kernel_symbol ? context_.kernel_symbol(addresses[i]) : std::string();
-            frames.push_back({{"ip", hex_text(addresses[i])}, {"symbol", text_or_null(symbol)}});
-        }
-        return frames;
+        const std::vector<std::uint64_t> frames(addresses, addresses + std::min<std::size_t>(count, KERNEL_FRAMES));
+        return kernel_stack_json(context_, frames);
     }
 
     Json json(const SignalTrigger &) const { return {}; }

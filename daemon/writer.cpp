@@ -16,9 +16,9 @@ namespace {
 
 constexpr std::chrono::seconds kernel_log_slice{30};
 
-// /proc/kallsyms is 10 MB of text on a large kernel: read once, on the writer's thread.
-const KernelSymbols &kernel_symbols() {
-    static const KernelSymbols table = KernelSymbols::load();
+// The writer's thread's own: reading them takes long.
+KernelSymbols &kernel_symbols() {
+    static KernelSymbols table{{}};
     return table;
 }
 
@@ -143,6 +143,7 @@ WriteResult Writer::write(WriteJob &job) {
     if (incident.rule->context.host && !incident.input.light)
         capture::collect_host(os_, kernel_log_slice, {}, incident.collected);
 
+    kernel_symbols().next_incident();
     BuildIds build_ids(incident.input.process.gone ? "" : fmt::format("{}/{}/root", os_.proc, event.h.tgid));
     capture::RenderContext context{
         .input = incident.input,
