@@ -55,6 +55,7 @@ namespace incident::bpf
 #define MAPS_PART_LEN 256   /* NAME_MAX and its NUL */
 #define MAPS_PATH_ROOM 2048 /* what must be free to begin another path in the same event */
 #define POINTER_WINDOWS 64
+#define PENDING_RETURNS 64 /* of a thread: MAX_URETPROBE_DEPTH (include/linux/uprobes.h, kernel/events/uprobes.c) */
 #define ELF_HEAD_LEN 1024
 #define ELF_HEADS 2
 #define STACK_PAGES_MAX 64
@@ -287,6 +288,7 @@ enum event_kind {
     EVENT_OOM = 8,       /* struct oom_event: the OOM killer has chosen */
     EVENT_MAPS = 10,     /* struct maps_event: the mappings of a process that dies; after its EVENT_DEATH */
     EVENT_POINTERS = 11, /* struct pointers_event: what the crashed thread's stack points at; before its EVENT_THREAD */
+    EVENT_RETURNS = 12,  /* struct returns_event: of a thread in probed functions; before its EVENT_THREAD */
     EVENT_STARTED = 9,   /* struct trigger_head: a process that latency rules are about was seen for the first time */
     EVENT_LATENCY = 20,  /* struct latency_event: a probed call is over and took too long */
     EVENT_TXG = 21,      /* struct txg_event: a sync of a ZFS pool that took long has returned */
@@ -418,6 +420,20 @@ struct pointers_event {
     __u32 count;
     __u32 pad;
     struct memory_window window[POINTER_WINDOWS];
+};
+
+/* A function that is to return to the kernel's trampoline, because its return is probed. */
+struct pending_return {
+    __u64 place;          /* on the user stack: where the trampoline's address stands instead of … */
+    __u64 return_address; /* … this one */
+};
+
+struct returns_event {
+    struct event_header h;
+    __u64 trampoline; /* its address, the same in the whole address space */
+    __u32 count;
+    __u32 cut;                                      /* 1: there were more */
+    struct pending_return pending[PENDING_RETURNS]; /* innermost call first */
 };
 
 /* In the order of struct user_regs_struct (ptrace, NT_PRSTATUS), without the
@@ -708,6 +724,7 @@ enum loss_place {
     LOSS_MAPS,      /* ring buffer full: some of the mappings */
     LOSS_POINTERS,  /* ring buffer full: what the stack points at */
     LOSS_DEATH,     /* a process that died without an entry in map "processes" */
+    LOSS_RETURNS,   /* ring buffer full: where a thread's functions return to, whose returns are probed */
     LOSS_PLACES
 };
 
@@ -801,6 +818,7 @@ EVENT_ASSERT(sizeof(struct memory_window) == 272);
 EVENT_ASSERT(sizeof(struct maps_entry) == 48);
 EVENT_ASSERT(sizeof(struct maps_event) == 56 + MAPS_NAMES_LEN + MAPS_ENTRIES * 48);
 EVENT_ASSERT(sizeof(struct pointers_event) == 48 + POINTER_WINDOWS * 272);
+EVENT_ASSERT(sizeof(struct returns_event) == 56 + PENDING_RETURNS * 16);
 EVENT_ASSERT(sizeof(struct user_registers) == 192);
 EVENT_ASSERT(sizeof(struct process_entry) < 4096);
 EVENT_ASSERT(sizeof(struct watch_key) == 56);

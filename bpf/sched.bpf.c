@@ -89,6 +89,7 @@ int BPF_PROG(thread_woken, struct task_struct *sleeper)
     waker->kernel_frames = length > 0 ? (__u32)length / 8 : 0;
     length = bpf_get_stack(ctx, waker->user_stack, sizeof(waker->user_stack), BPF_F_USER_STACK);
     waker->user_frames = length > 0 ? (__u32)length / 8 : 0;
+    end_at_trampoline(waker);
     bpf_map_update_elem(&wakers, &tid, waker, BPF_ANY);
     return 0;
 }

@@ -157,10 +157,23 @@ private:
             stack["bytes"] = thread.stack.size();
             stack["wanted"] = thread.event->stack_wanted;
         }
+        if (thread.returns) {
+            stack["return_probes"] = return_probes(*thread.returns);
+            stack["return_probes_cut"] = thread.returns->cut;
+        }
         stack["frames"] = Json::array();
         for (const std::uint64_t ip : walk.frames)
             stack["frames"].push_back(frame_json(ip));
         return stack;
+    }
+
+    static Json return_probes(const ReturnProbes &probes) {
+        Json places = Json::array();
+        for (const PendingReturn &pending : probes.pending)
+            places.push_back({{"address", hex_text(pending.place)},
+                              {"trampoline", hex_text(probes.trampoline)},
+                              {"return_address", hex_text(pending.return_address)}});
+        return places;
     }
 
     Json frame_json(std::uint64_t ip) {

@@ -2,6 +2,7 @@
 
 #include "capture/collect_memory.h"
 #include "capture/render.h"
+#include "capture/return_probes.h"
 #include "daemon/clocks.h"
 #include "daemon/facts.h"
 #include "daemon/thread_limits.h"
@@ -39,6 +40,9 @@ void Assembler::take(std::span<const std::uint8_t> bytes) {
         break;
     case bpf::EVENT_MAPS:
         on_maps(bytes);
+        break;
+    case bpf::EVENT_RETURNS:
+        returns_.insert_or_assign({header->tid, header->thread_start_boot_ns}, capture::return_probes_of(bytes));
         break;
     case bpf::EVENT_POINTERS:
         on_pointers(bytes);
@@ -185,8 +189,10 @@ bool Assembler::tend(std::uint64_t now_ns) {
     }
     for (const auto &key : over)
         forget(key);
-    if (!again)
+    if (!again) {
         quiet_losses_ = recorder_.loss_counts();
+        returns_.clear(); // of threads whose own event found no room
+    }
     return again;
 }
 
@@ -206,6 +212,7 @@ void Assembler::close(const Key &key, Assembly &assembly, bool overdue) {
         for (auto &thread : process.threads)
             keep_wanted(assembly.rule->context, thread);
     }
+    capture::put_return_addresses_back(process);
     if (auto &maps = assembly.collected.files["process/maps"]; maps.empty() && !process.kernel_maps.empty()) {
         maps = std::move(process.kernel_maps);
         assembly.collected.results.push_back(

@@ -110,7 +110,8 @@ private:
     bool join(const Key &key, const Assembly &fired);
     void look_at_threads(Assembly &assembly);
     Assembly *assembly_for(const bpf::thread_event &event);
-    void add_thread(Assembly &assembly, const bpf::thread_event &event, std::span<const std::uint8_t> stack);
+    void add_thread(Assembly &assembly, const bpf::thread_event &event, std::span<const std::uint8_t> stack,
+                    const std::optional<capture::ReturnProbes> &returns);
     void add_silent_threads(Assembly &assembly);
     std::uint32_t process_of(std::uint32_t tid) const;
     bool complete(const Key &key, const Assembly &assembly);
@@ -127,6 +128,8 @@ private:
     FactsCache facts_;
     OomWatch ooms_;
     std::map<Key, Assembly> assemblies_;
+    // By tid and its start: come before the thread's own event, which takes it.
+    std::map<std::pair<std::uint32_t, std::uint64_t>, capture::ReturnProbes> returns_;
     std::set<std::pair<std::uint32_t, std::uint64_t>> expected_deaths_; // tgid, start; bounded
     AssemblyCounters counters_;
     LossCounts quiet_losses_; // when last nothing was open: what is lost from then on concerns what opens next

@@ -2,7 +2,7 @@
 
 import gdb
 
-from . import commands, debuggee, explain, memory, opener, timeline, values
+from . import commands, debuggee, explain, memory, opener, returns, timeline, values
 from .bundle import bundle
 from .text import number, text, tone, write
 
@@ -32,6 +32,7 @@ def start(opening):
         incident = bundle().incident()
         if opening:
             opener.load(bundle())
+        returns.install(bundle())
     except gdb.GdbError as error:
         write("incident: " + str(error))
         return
