@@ -48,14 +48,16 @@ SEC("tp_btf/block_bio_queue")
 int BPF_PROG(bio_queued, struct bio *bio)
 {
     struct task_struct *task = bpf_get_current_task_btf();
-    __u32 slot = 0;
-    struct thread_slot *thread = slot_of_tid(task->pid, &slot);
-    __u64 rules = thread ? thread->rules & block_io_rules : block_io_rules;
+    __u64 rules = rules_of_task(task) & block_io_rules, key = (__u64)bio;
+    __u64 began = rules ? own_begin() : 0;
     struct submitter submitter = {};
-    fill_trigger(&submitter.t, TRIGGER_BLOCK_IO, task, rules);
-    submitter.queued_ns = submitter.t.h.t_ns;
-    __u64 key = (__u64)bio;
+    if (rules) {
+        fill_trigger(&submitter.t, TRIGGER_BLOCK_IO, task, rules);
+        submitter.queued_ns = submitter.t.h.t_ns;
+    }
+    /* a stranger's too: one nobody was seen queueing may be anybody's */
     bpf_map_update_elem(&submitters, &key, &submitter, BPF_ANY);
+    own_end(began, rules, OWN_BIO_QUEUED);
     return 0;
 }
 
@@ -69,6 +71,9 @@ int BPF_PROG(request_issued, struct request *request)
         return 0;
     __u64 bio = (__u64)BPF_CORE_READ(request, bio), key = (__u64)request;
     struct submitter *submitter = bpf_map_lookup_elem(&submitters, &bio);
+    if (submitter && !(submitter->t.rules & block_io_rules))
+        return 0;
+    __u64 began = own_begin();
     start->issued_ns = bpf_ktime_get_ns();
     start->known = submitter != 0;
     start->queued_ns = 0;
@@ -91,6 +96,7 @@ int BPF_PROG(request_issued, struct request *request)
     }
     if (bpf_map_update_elem(&requests, &key, start, BPF_ANY))
         count_loss(LOSS_IN_FLIGHT);
+    own_end(began, start->t.rules, OWN_REQUEST_ISSUED);
     return 0;
 }
 
@@ -125,9 +131,9 @@ int BPF_PROG(request_done, struct request *request, __u8 status, unsigned int by
      * was left before this part) */
     if (!status && bytes < BPF_CORE_READ(request, __data_len))
         return 0;
-    __u64 now = bpf_ktime_get_ns();
+    __u64 began = own_begin(), now = bpf_ktime_get_ns();
     struct request_test test = {
-        .want = start->t.rules,
+        .want = start->t.rules & block_io_rules,
         .duration_ns = now - start->issued_ns,
         .status = status,
         .write = start->operation != 0,
@@ -159,5 +165,6 @@ int BPF_PROG(request_done, struct request *request, __u8 status, unsigned int by
         }
     }
     bpf_map_delete_elem(&requests, &key);
+    own_end(began, test.want, OWN_REQUEST_DONE);
     return 0;
 }

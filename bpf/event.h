@@ -233,6 +233,17 @@ struct lineage_record {
     char comm[COMM_LEN]; /* of the child; the new one of an exec */
 };
 
+/* What a verdict of the watch cache is keyed by. */
+struct watch_key {
+    __u64 cgroup_id;  /* of the default hierarchy */
+    __u64 cgroup_set; /* kernel address of the css_set: tells v1 hierarchies apart */
+    __u64 exe_inode;
+    __u64 exe_dentry; /* kernel address: tells hard links apart */
+    __u32 exe_device;
+    __u32 uid;           /* effective */
+    char comm[COMM_LEN]; /* of the leader; zero unless a rule matches comm */
+};
+
 /* Map "processes", keyed by tgid; kept from fork (or first sight) to exit, and of
  * a process that died by signal until the daemon deletes it. */
 struct process_entry {
@@ -267,6 +278,7 @@ struct process_entry {
     __u64 calls_ended;     /* made by threads that had a ring and ended before the process */
     __u64 threads_ended;   /* so many */
     __u64 break_end;       /* what the last brk left whose entry was not recorded; 0: none since its exec */
+    struct watch_key key;  /* by which it was decided about last; all 0: nobody had to be asked */
 
     __u64 signals; /* records written so far */
     __u64 lineage;
@@ -461,17 +473,6 @@ struct thread_event {
     __u64 capture_ns;   /* time spent in the kernel for this event */
 };
 
-/* What a verdict of the watch cache is keyed by. */
-struct watch_key {
-    __u64 cgroup_id;  /* of the default hierarchy */
-    __u64 cgroup_set; /* kernel address of the css_set: tells v1 hierarchies apart */
-    __u64 exe_inode;
-    __u64 exe_dentry; /* kernel address: tells hard links apart */
-    __u32 exe_device;
-    __u32 uid;           /* effective */
-    char comm[COMM_LEN]; /* of the leader; zero unless a rule matches comm */
-};
-
 enum watch_verdict { VERDICT_WATCH = 1, VERDICT_IGNORE = 2 };
 
 /* Value of map "verdicts". */
@@ -502,6 +503,7 @@ enum trigger_kind {
     TRIGGER_RECLAIM,
     TRIGGER_BLOCK_IO,
     TRIGGER_TRACEPOINT,
+    TRIGGER_SIGNAL,
 };
 
 /* What every trigger begins with.  h: whom it is about. */
@@ -574,9 +576,15 @@ struct block_io_trigger {
 
 struct tracepoint_trigger {
     struct trigger_head t;
-    __u32 which;  /* index of the daemon's list of tracepoint conditions */
-    __u32 length; /* bytes of record */
+    __u32 tracepoint; /* the kernel's number of it (ID in its format file) */
+    __u32 length;     /* bytes of record */
     __u8 record[TRACEPOINT_RECORD_MAX];
+};
+
+/* A signal that its target ignores: it is dropped where it is sent, and never delivered.  t is about the target. */
+struct signal_trigger {
+    struct trigger_head t;
+    struct signal_record signal;
 };
 
 /* The OOM killer's victim; the process is known by its death. */
@@ -631,11 +639,45 @@ struct condition_settings {
     __u32 either;              /* block_io: slow or failed; else both where given */
     __u32 failed;              /* block_io: only with an error; syscall: any error */
     __u32 operations;          /* block_io: 1 reads, 2 writes, 3 both */
-    __u32 everyone;            /* tracepoint: also threads that are not recorded (kernel threads, interrupts of idle) */
-    __u32 record_length;       /* tracepoint: bytes to copy */
     __u32 dump_signal;         /* 0: none */
     __s32 dump_tokens;         /* signals that may still be sent without asking */
     struct filter_clause clause[FILTER_CLAUSES];
+};
+
+/* Map "tracepoints", by the kernel's number of the tracepoint: the conditions about it, for it has one program. */
+struct tracepoint_rules {
+    __u64 rules;    /* bits of its conditions */
+    __u64 everyone; /* of these, those also about threads that are not recorded (kernel threads, idle's interrupts) */
+    __u32 record_length; /* bytes to copy */
+    __u32 count;         /* of bit[] */
+    __u32 number;        /* of the tracepoint: the key */
+    __u32 pad;
+    __u8 bit[RULE_BITS]; /* the same bits as a list */
+};
+
+/* Map "own_costs": what programs that run for everybody took for threads of processes that rules are about,
+ * while their run times were counted. */
+enum own_program {
+    OWN_CALL_OVER,
+    OWN_THREAD_SWITCHED,
+    OWN_THREAD_WOKEN,
+    OWN_BIO_QUEUED,
+    OWN_REQUEST_ISSUED,
+    OWN_REQUEST_DONE,
+    OWN_DIRECT_RECLAIM_ENDS,
+    OWN_CGROUP_RECLAIM_ENDS,
+    OWN_TRACEPOINT_HIT,
+    OWN_PROGRAMS
+};
+
+struct own_key {
+    __u64 rules;   /* conditions about the thread's process that the program serves */
+    __u32 program; /* enum own_program */
+    __u32 pad;
+};
+
+struct own_cost {
+    __u64 runs, ns; /* ns: behind the point at which strangers are let go */
 };
 
 /* ---- ZFS syncs ------------------------------------------------------------- */
@@ -813,8 +855,11 @@ EVENT_ASSERT(sizeof(struct verdict) == 24);
 EVENT_ASSERT(sizeof(struct txg_sync) == 288);
 EVENT_ASSERT(sizeof(struct txg_event) == 320);
 EVENT_ASSERT(sizeof(struct trigger_head) == 136);
+EVENT_ASSERT(sizeof(struct signal_trigger) == 216);
+EVENT_ASSERT(sizeof(struct tracepoint_rules) == 32 + RULE_BITS);
+EVENT_ASSERT(sizeof(struct own_key) == 16);
 EVENT_ASSERT(sizeof(struct filter_clause) == 40);
-EVENT_ASSERT(sizeof(struct condition_settings) == 96 + FILTER_CLAUSES * 40);
+EVENT_ASSERT(sizeof(struct condition_settings) == 88 + FILTER_CLAUSES * 40);
 
 #ifdef __cplusplus
 } // namespace incident::bpf

@@ -95,6 +95,40 @@ struct {
     __type(value, struct condition_settings);
 } conditions __weak SEC(".maps");
 
+/* The conditions about a tracepoint, by the kernel's number of it: it has one program, for the kernel refuses the same
+ * program twice (kernel/trace/bpf_trace.c, perf_event_attach_bpf_prog: EEXIST). */
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, 1024);
+    __type(key, __u32);
+    __type(value, struct tracepoint_rules);
+} tracepoints __weak SEC(".maps");
+
+/* What is still asked about a thread that has given its ring back: at sched_process_exit and behind it the memory is
+ * gone, and with it what could tell whether rules are about it.  Least recently ended ones make room. */
+struct ended_thread {
+    __u64 start_boot_ns;
+    __u64 rules;
+    __u64 generation;
+    __u32 slot;
+    __u32 pad;
+    struct watch_key key;
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, 1024);
+    __type(key, __u64); /* address of the task_struct */
+    __type(value, struct ended_thread);
+} ended_threads __weak SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_HASH);
+    __uint(max_entries, 512);
+    __type(key, struct own_key);
+    __type(value, struct own_cost);
+} own_costs __weak SEC(".maps");
+
 /* Settings fixed at load: constants to the verifier and the JIT. */
 const volatile __u32 ring_length __weak = 128; /* syscall records a slot; a power of two */
 const volatile __u32 slots __weak = 1;
@@ -121,6 +155,9 @@ __u64 exit_rules __weak = 0;
 __u64 blocked_rules __weak = 0;
 __u64 block_io_rules __weak = 0;
 __u64 reclaim_rules __weak = 0;
+__u64 tracepoint_rules __weak = 0;
+__u64 signal_rules __weak = 0;   /* … about signals that do not kill */
+__u32 own_counted __weak = 0;    /* run times are being counted */
 __u64 told_rules __weak = 0;     /* their processes are told of when they start: latency, heaps */
 __u64 blocked_min_ns __weak = 0; /* the least threshold of the blocked conditions */
 __u32 blocked_idle __weak = 0;   /* some of them count idle waits too */

@@ -128,6 +128,26 @@ static __always_inline void note_ended(struct task_struct *task, __u32 tgid, con
     __sync_fetch_and_add(&process->memory_ended, 1);
 }
 
+/* For tracepoints that are hit when the memory is gone: what was decided while the process lived, or by what it was
+ * decided then. */
+static __noinline int remember_ended(struct task_struct *task, struct thread_slot *thread, __u32 slot)
+{
+    struct ended_thread ended = {.rules = thread->rules, .generation = thread->generation, .slot = slot};
+    __u32 tgid = BPF_CORE_READ(task, tgid);
+    __u64 address = (__u64)task;
+    ended.start_boot_ns = BPF_CORE_READ(task, start_boottime);
+    struct process_entry *process = bpf_map_lookup_elem(&processes, &tgid);
+    if (process && process->start_boot_ns == thread->process_start_boot_ns) {
+        __builtin_memcpy(&ended.key, &process->key, sizeof(ended.key));
+        if (thread->epoch != (watch_epoch & SLOT_EPOCH)) { /* rules have changed since its last call */
+            struct verdict *verdict = bpf_map_lookup_elem(&verdicts, &process->key);
+            ended.rules = verdict ? verdict->rules : ~0ULL;
+        }
+    }
+    bpf_map_update_elem(&ended_threads, &address, &ended, BPF_ANY);
+    return 0;
+}
+
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(process_exit, struct task_struct *task)
 {
@@ -143,6 +163,8 @@ int BPF_PROG(process_exit, struct task_struct *task)
             if (thread) {
                 thread->exit_ns = bpf_ktime_get_ns();
                 note_ended(task, tgid, thread);
+                if (tracepoint_rules)
+                    remember_ended(task, thread, slot);
                 if (__sync_lock_test_and_set(&thread->state, SLOT_EXITED) != SLOT_PINNED) {
                     thread->state = SLOT_FREE;
                     free_slot(slot);

@@ -111,15 +111,9 @@ static __noinline int report_wait(void *ctx, struct task_struct *task, struct sy
     return 0;
 }
 
-SEC("tp_btf/sys_exit")
-int BPF_PROG(call_over, struct pt_regs *regs, long ret)
+static __always_inline int judge_call(void *ctx, struct thread_slot *thread, __u32 slot)
 {
     struct task_struct *task = bpf_get_current_task_btf();
-    __u32 slot = 0;
-    struct thread_slot *thread = slot_of_tid(task->pid, &slot);
-    /* no call of the program's own may have returned here: a child's from fork, a probe's trampoline's */
-    if (!thread || thread->in_call || thread->judged == thread->syscalls)
-        return 0;
     thread->judged = thread->syscalls;
     __u32 key = slot * ring_length + ((thread->syscalls - 1) & (ring_length - 1));
     struct syscall_record *record = bpf_map_lookup_elem(&records, &key);
@@ -136,6 +130,29 @@ int BPF_PROG(call_over, struct pt_regs *regs, long ret)
         else
             report_wait(ctx, task, record, thread);
     }
+    return 0;
+}
+
+/* Strangers go first: of most of the machine's calls nothing is asked but who makes them, which record_exit has just
+ * found out (callers.bpf.h). */
+SEC("tp_btf/sys_exit")
+int BPF_PROG(call_over, struct pt_regs *regs, long ret)
+{
+    __u32 value = known_caller(registers_at(regs)), slot = value - 1;
+    struct thread_slot *thread = 0;
+    if (!value)
+        thread = slot_of_tid(bpf_get_current_task_btf()->pid, &slot);
+    else if (slot < slots)
+        thread = bpf_map_lookup_elem(&threads, &slot);
+    if (!thread)
+        return 0;
+    __u64 mine = thread->rules & (syscall_rules | blocked_rules);
+    /* no call of the program's own may have returned here: a child's from fork, a probe's trampoline's */
+    if (!mine || thread->in_call || thread->judged == thread->syscalls)
+        return 0;
+    __u64 began = own_begin();
+    judge_call(ctx, thread, slot);
+    own_end(began, mine, OWN_CALL_OVER);
     return 0;
 }
 

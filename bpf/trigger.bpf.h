@@ -9,6 +9,7 @@
 #pragma once
 
 #include "bpf/capture.bpf.h"
+#include "bpf/own_cost.bpf.h"
 
 /* What a program on a classic tracepoint returns.  With 0 from one of a tracepoint's programs the kernel drops
  * the hit for whoever else has it open through perf (kernel/trace/bpf_trace.c, trace_call_bpf). */
@@ -25,6 +26,23 @@ static __always_inline struct thread_slot *slot_of_tid(__u32 tid, __u32 *index)
         return 0;
     *index = slot;
     return bpf_map_lookup_elem(&threads, &slot);
+}
+
+/* Conditions that may be about a task: none where it has been decided that no rule is about its process, all where
+ * nothing has been decided yet. */
+static __always_inline __u64 rules_of_task(struct task_struct *task)
+{
+    __u32 tid = BPF_CORE_READ(task, pid);
+    __u32 *entry = bpf_map_lookup_elem(&slot_of, &tid);
+    if (!entry)
+        return ~0ULL;
+    __u32 value = *entry, slot = value - 1;
+    if (value == (SLOT_IGNORED | (watch_epoch & SLOT_EPOCH)))
+        return 0;
+    struct thread_slot *thread = 0;
+    if (slot < slots)
+        thread = bpf_map_lookup_elem(&threads, &slot);
+    return thread && thread->epoch == (watch_epoch & SLOT_EPOCH) ? thread->rules : ~0ULL;
 }
 
 static __always_inline void fill_trigger(struct trigger_head *trigger, __u32 kind, struct task_struct *task,

@@ -259,6 +259,8 @@ static __noinline struct thread_slot *settle(struct task_struct *task, __u32 *en
     }
     thread->rules = rules;
     thread->dump_rules = dump_rules;
+    if (process && (!watch_all || ask_rules))
+        __builtin_memcpy(&process->key, &key, sizeof(key));
     if (verdict == VERDICT_WATCH) {
         thread->epoch = epoch;
         if ((rules & told_rules) && process && process->told_epoch != epoch && tell_daemon(task, rules))

@@ -90,14 +90,26 @@ private:
         return valid_utf8(text);
     }
 
+    // One that ended at once may have no entry any more; an ignored signal comes with its record.
+    Sender sender() const {
+        const auto *signal = std::get_if<SignalTrigger>(&input_.trigger);
+        if (!signal || !signal->ignored || !has_sender(signal->ignored->number, signal->ignored->code))
+            return signal && signal->ignored ? Sender{} : sender_of(process_);
+        const bpf::signal_record &record = *signal->ignored;
+        return {true, record.sender_tgid, record.sender_tid, record.sender_uid,
+                std::string(fixed_text(record.sender_comm))};
+    }
+
     std::string signal_sentence() const {
-        std::string text = event_.fatal ? "was killed by " : "got ";
+        std::string text = event_.fatal                                     ? "was killed by "
+                           : event_.disposition == bpf::DISPOSITION_IGNORED ? "ignored "
+                                                                            : "got ";
         text += signal_name(event_.number);
         if (event_.has_siginfo || event_.code)
             text += " (" + signal_code_name(event_.number, event_.code) + ")";
         if (is_fault())
             text += " at " + hex_text(event_.address);
-        if (const Sender sender = sender_of(process_); sender.known && sender.pid != event_.h.tgid)
+        if (const Sender sender = this->sender(); sender.known && sender.pid != event_.h.tgid)
             text += fmt::format(" from {}[{}]", sender.comm, sender.pid);
         return text;
     }
@@ -207,7 +219,7 @@ private:
         json["address"] = is_fault() ? Json(hex_text(event_.address)) : Json();
         json["value"] = !is_fault() && event_.address ? Json(hex_text(event_.address)) : Json();
         json["sender"] = Json();
-        if (const Sender sender = sender_of(process_); sender.known)
+        if (const Sender sender = this->sender(); sender.known)
             json["sender"] = {{"pid", sender.pid},
                               {"tid", number_or_null(sender.tid)},
                               {"uid", sender.uid},

@@ -75,7 +75,7 @@ private:
             const Accounting count = accounting_of(thread);
             recorded_ += count.recorded;
             overwritten_ += count.overwritten;
-            captured_ += thread.event && (thread.rings || !rings_expected(thread));
+            captured_ += thread.event.has_value(); // without a ring its past is missing, said below
             if (thread.rings) {
                 paths_cut += thread.rings->slot.paths_cut;
                 paths_faulted += thread.rings->slot.paths_faulted;

@@ -12,8 +12,10 @@
 
 namespace incident::capture {
 
-// The signal itself stands in the death_event.
-struct SignalTrigger {};
+// The signal itself stands in the death_event; of one that its target ignores, which never reaches it, also here.
+struct SignalTrigger {
+    std::optional<bpf::signal_record> ignored;
+};
 
 // A call of a probed function, over or still under way.
 struct LatencyTrigger {

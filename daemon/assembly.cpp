@@ -51,8 +51,10 @@ void Assembler::take(std::span<const std::uint8_t> bytes) {
             on_watch(*event);
         break;
     case bpf::EVENT_TRIGGER:
-        if (auto occurrence = occurrence_of(bytes, facts_, plan_, engine_.rules()))
-            occur(std::move(*occurrence));
+        for (Occurrence &occurrence : occurrences_of(
+                 bytes, facts_, plan_, [this](std::uint32_t number) { return recorder_.tracepoint(number); },
+                 engine_.rules()))
+            occur(std::move(occurrence));
         break;
     case bpf::EVENT_STARTED:
         if (const auto head = event_of<bpf::trigger_head>(bytes))

@@ -11,6 +11,24 @@
 
 namespace incident::daemon {
 
+namespace {
+
+// A signal that was dropped where it was sent: no event of its target's own tells of it.
+void add_ignored(const capture::Trigger &trigger, bpf::death_event &event) {
+    const auto *signal = std::get_if<capture::SignalTrigger>(&trigger);
+    if (!signal || !signal->ignored)
+        return;
+    event.number = signal->ignored->number;
+    event.delivered = static_cast<std::uint32_t>(event.number);
+    event.code = signal->ignored->code;
+    event.si_errno = signal->ignored->si_errno;
+    event.address = signal->ignored->address;
+    event.disposition = bpf::DISPOSITION_IGNORED;
+    event.fatal = 0;
+}
+
+} // namespace
+
 void Assembler::occur(Occurrence occurrence) {
     hooks_.on_occurrence(occurrence);
     Assembly assembly;
@@ -21,6 +39,7 @@ void Assembler::occur(Occurrence occurrence) {
     event.h.t_ns = occurrence.event.t_ns;
     event.h.layout = EVENT_LAYOUT;
     event.uid = event.euid = assembly.facts.uid;
+    add_ignored(assembly.input.trigger, event);
     assembly.facts.comm.copy(event.leader_comm, COMM_LEN - 1);
     occurrence.comm.copy(event.comm, COMM_LEN - 1);
     assembly.input.clocks = read_clocks(boot_id_);
@@ -79,7 +98,9 @@ void Assembler::on_moment(const bpf::death_event &event) {
             continue;
         auto &known = assembly.input.process.event;
         assembly.input.process.threads_expected = event.threads;
-        if (assembly.moment_seen && (!own_context || known.fatal || known.number))
+        const auto *signal = std::get_if<capture::SignalTrigger>(&assembly.input.trigger);
+        const bool taken_here = known.number && !(signal && signal->ignored); // its own event knows more
+        if (assembly.moment_seen && (!own_context || known.fatal || taken_here))
             continue;
         const auto head = known.h;
         char comm[COMM_LEN];
@@ -90,6 +111,7 @@ void Assembler::on_moment(const bpf::death_event &event) {
             known.h.process_start_boot_ns = event.h.process_start_boot_ns;
         if (comm[0])
             std::memcpy(known.comm, comm, sizeof(comm));
+        add_ignored(assembly.input.trigger, known);
         if (assembly.facts.exe.empty()) // gone before /proc was read
             assembly.facts.exe = path_of(event.exe);
         if (assembly.facts.cgroup.empty()) {

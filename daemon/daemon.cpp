@@ -17,6 +17,8 @@
 #include <systemd/sd-id128.h>
 
 #include <csignal>
+#include <cstring>
+#include <filesystem>
 
 namespace incident::daemon {
 
@@ -52,6 +54,13 @@ std::vector<std::string> rule_directories(const Options &options) {
 
 Result<rules::ParsedConfig> read_config(const Options &options) {
     return load_config(options.config.empty() ? default_config : options.config, !options.config.empty());
+}
+
+// For whoever asks from another directory; "" where there is none.
+std::string config_in_use(const Options &options) {
+    const std::string config = options.config.empty() ? std::string(default_config) : options.config;
+    std::error_code error;
+    return std::filesystem::exists(config, error) ? std::filesystem::absolute(config).string() : std::string();
 }
 
 // Stack bytes of the rule that wants most: what the kernel side copies.
@@ -95,6 +104,8 @@ Result<std::unique_ptr<Daemon>> Daemon::start(const Options &options) {
     if (auto ready = preflight(); !ready)
         return fail(ready.error());
     std::unique_ptr<Daemon> daemon(new Daemon(options));
+    for (const std::string &directory : rule_directories(options)) // for whoever asks from another directory
+        daemon->rule_directories_.push_back(std::filesystem::absolute(directory));
     auto config = read_config(options);
     if (!config)
         return fail(config.error());
@@ -335,6 +346,7 @@ void Daemon::on_ready(Assembly assembly) {
     job.incident = std::move(assembly);
     if (!writer_->submit(std::move(job))) {
         ++counters_.failed;
+        ++counters_.failed_because["too many were waiting to be written"];
         core_wanted_.erase(name);
         spdlog::error("incident {} is lost: {} incidents already wait to be written, with {} MiB", name,
                       writer_->pending(), Writer::queue_limit >> 20);
@@ -360,6 +372,7 @@ void Daemon::on_written() {
         const auto wanted = core_wanted_.extract(result.name);
         if (!result.error.empty() && !incidents_->bundle(result.name)) {
             ++counters_.failed;
+            ++counters_.failed_because[result.error_code ? std::strerror(result.error_code) : "see the journal"];
             continue;
         }
         ++counters_.committed;
@@ -439,8 +452,8 @@ void Daemon::on_second() {
     recorder_->allow_captures(captures_per_second);
     latency_->forget_ended();
     heaps_->forget_ended([this](std::uint32_t pid, std::uint64_t start_boot_ns) { return lives(pid, start_boot_ns); });
-    if (tracepoint_has_come())
-        reload(); // its filter could not be checked before
+    if (tracepoints_have_changed())
+        reload(); // a filter could not be checked before
     allow_dumps();
     tell_manager();
     if (++seconds_ % alive_every_s == 0)
@@ -482,6 +495,8 @@ void Daemon::reload() {
         rule_errors_ = texts(loaded->parsed.diagnostics);
         engine_->replace(std::move(loaded->parsed.rules));
         apply_rules();
+        if (review_steps() && !costs_.counting())
+            cost_timer_.arm_in(first_cost_ns); // what is tried anew may be too much still
         find_heaps();
         on_memory();
         on_deadlines();
@@ -527,11 +542,27 @@ std::string Daemon::answer(const std::string &request) {
     const auto now = clock_ns(CLOCK_MONOTONIC);
     const ConditionStates states = condition_states();
     const CostStatus costs{costs_, governor_, measured_, static_cast<std::int64_t>(clock_ns(CLOCK_REALTIME) - now)};
-    return status_json({*recorder_, *engine_, *storm_, *hook_, *heaps_, config_.heap.memory, states, costs,
-                        rule_errors_, counters_, analyst_->counters(), analyst_->pending(),
-                        assembler_->open() + writer_->pending(), assembler_->counters().suppressed,
-                        assembler_->counters().joined, options_.state, lock_->before(),
-                        clock_ns(CLOCK_REALTIME) - (now - started_ns_), now - started_ns_});
+    return status_json({*recorder_,
+                        *engine_,
+                        *storm_,
+                        *hook_,
+                        *heaps_,
+                        config_.heap.memory,
+                        states,
+                        costs,
+                        rule_errors_,
+                        counters_,
+                        analyst_->counters(),
+                        analyst_->pending(),
+                        assembler_->open() + writer_->pending(),
+                        assembler_->counters().suppressed,
+                        assembler_->counters().joined,
+                        options_.state,
+                        config_in_use(options_),
+                        rule_directories_,
+                        lock_->before(),
+                        clock_ns(CLOCK_REALTIME) - (now - started_ns_),
+                        now - started_ns_});
 }
 
 int check(const Options &options) {

@@ -64,6 +64,7 @@ private:
     CostSources cost_sources() const;
     void log(const Governor::Change &change) const;
     void obey_governor();
+    bool review_steps();
     void record_durations();
     void describe_steps(ConditionStates &states) const;
     capture::CostRecord cost_record() const;
@@ -75,7 +76,7 @@ private:
     void on_started(const rules::ProcessFacts &process);
     void find_heaps();
     bool lives(std::uint32_t pid, std::uint64_t start_boot_ns) const;
-    bool tracepoint_has_come() const;
+    bool tracepoints_have_changed();
     void allow_dumps();
     bool may_dump_unasked(const rules::ProcessFacts &process) const;
     void on_written();
@@ -92,12 +93,14 @@ private:
     std::string answer(const std::string &request);
 
     Options options_;
+    std::vector<std::string> rule_directories_; // absolute
     std::optional<StateLock> lock_;
     rules::Config config_;
     std::vector<std::string> rule_errors_;
     std::optional<capture::Gap> gap_; // before this life
     bool reload_refused_ = false;     // the last one: the rules are those of before
     std::string told_;                // the service manager, of our state
+    std::map<std::string, std::optional<std::uint32_t>> tracepoints_seen_; // those rules want, and their numbers
     std::optional<rules::Engine> engine_;
     TriggerPlan plan_;
     std::optional<rules::StormPolicy> storm_;
@@ -106,7 +109,6 @@ private:
     CostLoads loads_;
     std::optional<CostMeasurement> measured_; // the last
     Governor governor_;
-    std::set<std::string> left_out_; // by the governor: see CostSources
     BlockedWatch blocked_;
     MemoryWatch memory_{capture::OsRoots{}};
     ReclaimWatch reclaim_{capture::OsRoots{}};

@@ -18,6 +18,7 @@ namespace incident::daemon {
 void Daemon::apply_rules() {
     plan_ = plan_triggers(engine_->rules(), config_.safety.allow_dump);
     recorder_->apply(*engine_, plan_);
+    tracepoints_have_changed(); // from what has just been applied
     record_durations();
     recorder_->allow_captures(captures_per_second);
     allow_dumps();
@@ -121,14 +122,14 @@ void Daemon::on_deadlines() {
     deadline_timer_.arm_in(next - std::min(next, clock_ns(CLOCK_MONOTONIC)));
 }
 
-// A module has brought a tracepoint that a rule waits for.
-bool Daemon::tracepoint_has_come() const {
-    return std::ranges::any_of(plan_.tracepoints, [&](const TriggerPlan::Tracepoint &tracepoint) {
-        const auto family =
-            recorder_->families().find(fmt::format("tracepoint:{}:{}", tracepoint.rule, tracepoint.condition));
-        return family != recorder_->families().end() && !family->second.attached &&
-               tracepoint_format(tracepoint.category, tracepoint.name);
-    });
+// A module has brought a tracepoint that a rule waits for, or has taken one away, or has come back with others.  One
+// that stands there and cannot be attached is no news.
+bool Daemon::tracepoints_have_changed() {
+    std::map<std::string, std::optional<std::uint32_t>> now;
+    for (const auto &tracepoint : plan_.tracepoints)
+        now.emplace(fmt::format("{}:{}", tracepoint.category, tracepoint.name),
+                    tracepoint_number(tracepoint.category, tracepoint.name));
+    return std::exchange(tracepoints_seen_, now) != now;
 }
 
 // One signal a condition until the next second, while the hour has any left.

@@ -50,8 +50,9 @@ rules::ProcessFacts FactsCache::read(std::uint32_t tgid, std::uint64_t start_boo
 
 const rules::ProcessFacts &FactsCache::of(const bpf::trigger_head &trigger) {
     Entry &known = entry(trigger.h.tgid);
-    if (known.start_boot_ns != trigger.h.process_start_boot_ns ||
-        std::memcmp(&known.key, &trigger.key, sizeof(known.key)) != 0) {
+    const bool same = known.start_boot_ns == trigger.h.process_start_boot_ns;
+    // Without an executable its memory is gone, and /proc says less than what was known of it.
+    if (!same || (trigger.key.exe_inode && std::memcmp(&known.key, &trigger.key, sizeof(known.key)) != 0)) {
         known.start_boot_ns = trigger.h.process_start_boot_ns;
         known.key = trigger.key;
         known.execs = 0;

@@ -1,6 +1,7 @@
 #include "daemon/latency_probes.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 #include <sys/stat.h>
 
@@ -229,7 +230,7 @@ void LatencyProbes::attach(Probe &probe, std::uint64_t now) {
     if (!attached_before && std::ranges::all_of(probe.ends, &ProbeEnd::attached)) {
         probe.last = kernel_.probe_count(probe.index);
         probe.last_ns = now;
-        probe.over = 0;
+        probe.over = probe.under = 0;
         tell_scanner();
     }
 }
@@ -260,12 +261,35 @@ void LatencyProbes::check_rate(Probe &probe, std::uint64_t now) {
     probe.last = count;
     probe.last_ns = now;
     probe.over = probe.rate > probe.max_rate ? probe.over + 1 : 0;
-    if (probe.over < ticks_over_rate && probe.rate / 10 <= probe.max_rate)
+    probe.under = probe.over ? 0 : probe.under + 1;
+    if (probe.over < ticks_over_rate && probe.rate / 10 <= probe.max_rate) {
+        if (probe.off_since_ns && probe.under >= ticks_over_rate) {
+            probe.off_since_ns = 0;
+            spdlog::info("{} is attached again: {} calls a second, within max_rate = {}", name_of(probe), probe.rate,
+                         probe.max_rate);
+        }
         return;
+    }
     probe.off_rate = probe.rate;
     probe.off_until_ns = now + retry_ns;
     take_off(probe);
     tell_scanner();
+    if (!probe.off_since_ns) { // once, however often it is tried in vain
+        probe.off_since_ns = now;
+        spdlog::warn(
+            "{} is detached: {} calls a second, above max_rate = {}; it is tried again every {} s, and told of "
+            "when it stays",
+            name_of(probe), probe.rate, probe.max_rate, retry_ns / 1'000'000'000);
+    }
+}
+
+// With the rules that ask for it.
+std::string LatencyProbes::name_of(const Probe &probe) const {
+    std::set<std::string> rules;
+    for (const auto user : probe.users)
+        rules.insert(wanted_[user].rule);
+    std::string name = probe.users.empty() ? probe.key : wanted_[probe.users.front()].enter.text;
+    return fmt::format("probe {} of rule{} {}", name, rules.size() == 1 ? "" : "s", fmt::join(rules, ", "));
 }
 
 void LatencyProbes::hold(std::set<std::string> keys, std::uint64_t now) {
@@ -275,7 +299,7 @@ void LatencyProbes::hold(std::set<std::string> keys, std::uint64_t now) {
         if (hold == probe->held)
             continue;
         probe->held = hold;
-        probe->off_until_ns = 0; // who tries it again now decides about its rate anew
+        probe->off_until_ns = probe->off_since_ns = 0; // who tries it again now decides about its rate anew
         if (hold)
             take_off(*probe);
         else

@@ -36,7 +36,8 @@ struct ProbeReport {
     enum class State { Active, Degraded, Unavailable } state = State::Unavailable;
     std::string rule;
     std::size_t condition = 0;
-    std::string reason; // why not active; of an active one a remark, or ""
+    std::string reason;                               // why not active; of an active one a remark, or ""
+    std::uint64_t off_since_ns = 0, off_until_ns = 0; // monotonic: detached for its rate; 0: not
     bpf::probe_count count{};
     std::uint64_t calls_per_second = 0;
 };
@@ -102,12 +103,13 @@ private:
         std::array<std::optional<FileIdentity>, 2> seen; // what stands at an absolute path
         std::uint64_t since_ns = 0;                      // attached (again)
         std::uint64_t off_until_ns = 0;                  // taken off for its rate; 0: not
+        std::uint64_t off_since_ns = 0;                  // … first, though tried again since; 0: it is well
         std::uint64_t off_rate = 0;
         bool held = false;       // taken off by hold()
         bpf::probe_count base{}; // of whoever had the index before
         bpf::probe_count last{};
         std::uint64_t last_ns = 0, rate = 0;
-        int over = 0;
+        int over = 0, under = 0; // ticks in a row over max_rate; within it, since it was put back
     };
     struct Lookup { // a library that a young process has not mapped yet
         std::uint32_t pid, probe;
@@ -122,6 +124,7 @@ private:
     void look_in(Probe &probe, std::uint32_t pid, std::uint64_t now, int attempt);
     void attach(Probe &probe, std::uint64_t now);
     void take_off(Probe &probe);
+    std::string name_of(const Probe &probe) const;
     void check_rate(Probe &probe, std::uint64_t now);
     void tick(std::uint64_t now);
     void tell_kernel(const Probe &probe);

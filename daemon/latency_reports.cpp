@@ -46,15 +46,17 @@ ProbeReport LatencyProbes::report(const Probe &probe, const WantedProbe &wanted)
             if (!text.empty())
                 warning += (warning.empty() ? "" : "; ") + text;
     }
-    report.state = State::Degraded;
-    if (probe.held) {
+    if (probe.held) { // State::Unavailable: what is detached does nothing
         report.reason = "detached: over the cost budget";
         return report;
     }
     if (probe.off_until_ns) {
-        report.reason = fmt::format("detached: {} calls/s is above max_rate", probe.off_rate);
+        report.reason = fmt::format("detached: {} calls/s is above max_rate = {}", probe.off_rate, probe.max_rate);
+        report.off_since_ns = probe.off_since_ns;
+        report.off_until_ns = probe.off_until_ns;
         return report;
     }
+    report.state = State::Degraded;
     if (!probe.refused.empty()) {
         if (!std::ranges::all_of(probe.ends, &ProbeEnd::attached))
             report.state = State::Unavailable;

@@ -1,5 +1,6 @@
 #include "daemon/latency_watch.h"
 
+#include "daemon/clocks.h"
 #include "rules/glob.h"
 #include "rules/match.h"
 
@@ -179,6 +180,9 @@ void LatencyWatch::describe(ConditionStates &states) const {
                       : report.state == ProbeReport::State::Degraded ? "degraded"
                                                                      : "unavailable";
         state.reason = report.reason;
+        if (report.off_until_ns)
+            state.reason += fmt::format("; since {}, tried again at {}", time_text(report.off_since_ns),
+                                        time_text(report.off_until_ns));
     }
 }
 

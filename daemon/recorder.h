@@ -48,10 +48,22 @@ using LossCounts = std::array<std::uint64_t, bpf::LOSS_PLACES>;
 // event about a dying process counts, not what each process's own account holds.
 std::vector<capture::Loss> describe_losses(const LossCounts &now, const LossCounts &before, bool only_of_capture);
 
-// The programs of one rule kind ("reclaim"), or the probe of one condition.
+// The programs of one rule kind ("reclaim"), or of one tracepoint ("tracepoint:CATEGORY:NAME").
 struct FamilyState {
     bool attached = false;
     std::string reason; // why not, though a rule wants it; "" otherwise
+};
+
+struct TracepointName {
+    std::string category, name;
+    auto operator<=>(const TracepointName &) const = default;
+};
+
+// What a program took for threads of processes that rules are about: by the bits of these rules.
+struct OwnCost {
+    std::uint64_t rules = 0;
+    std::string program;
+    std::uint64_t runs = 0, ns = 0; // since load; ns: behind the point at which strangers are let go
 };
 
 // Something attached to the kernel; detached when this goes.
@@ -74,12 +86,16 @@ public:
     // duration, and one in flight is known by its thread's registers alone.
     Status record_entries(bool wanted);
     bool entries_recorded() const;
-    // Families by kind, and tracepoint conditions as in families(), whose programs are not attached until the next call
-    // though rules want them.  plan: the one that was applied.
-    void leave_out(std::set<std::string> families, const TriggerPlan &plan);
+    // Conditions ("RULE:CONDITION") that are tested for nobody until the next call though rules want them; what no
+    // other condition needs is detached.  plan: the one that was applied.
+    void leave_out(std::set<std::string> conditions, const TriggerPlan &plan);
+    const std::set<std::string> &left_out() const;
     void give_verdict(const bpf::watch_key &key, bool watch, const ProcessRules &rules);
-    // By kind, and by "tracepoint:RULE:CONDITION" for each tracepoint condition.
+    // What is attached now: by kind, and by "tracepoint:CATEGORY:NAME" for each tracepoint; nothing where no condition
+    // of it is wanted.
     const std::map<std::string, FamilyState> &families() const;
+    // The tracepoint with that number; nullopt: none of ours.
+    std::optional<TracepointName> tracepoint(std::uint32_t number) const;
     // So many captures in a living thread's own context until the next call.
     void allow_captures(std::uint32_t count);
     // So many signals that condition may send by itself until the next call.
@@ -112,10 +128,13 @@ public:
     // Counting of run times costs each run of a program two clock reads: on only while the
     // descriptor is open.  The counts are since load.
     Result<UniqueFd> count_run_times();
+    void end_counting(); // of own_costs(), where the descriptor is closed
     struct RunTime {
         std::uint64_t runs = 0, ns = 0;
     };
     std::map<std::string, RunTime> run_times() const; // by program
+    // Counted with the run times; by program and rules.
+    std::vector<OwnCost> own_costs() const;
     // The programs that serve conditions of a kind ("syscall" → "call_over").
     static std::vector<std::string> programs_of(std::string_view kind);
 

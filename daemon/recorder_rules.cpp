@@ -80,68 +80,78 @@ std::string Recorder::Impl::attach(const std::string &name) {
 }
 
 void Recorder::Impl::apply_family(const Family &family, bool wanted, const std::set<std::string> &needed) {
-    FamilyState &state = families[family.kind];
-    state = {};
     if (!wanted) {
+        families.erase(family.kind);
         for (const char *program : family.programs)
             if (!needed.contains(program))
                 links.erase(program);
         return;
     }
-    state.attached = true;
+    FamilyState state{.attached = true, .reason = {}};
     for (const char *program : family.programs)
         if (const std::string why = attach(program); !why.empty()) {
             state.attached = false;
             state.reason = why;
         }
+    families[family.kind] = std::move(state);
 }
 
-// Those whose rule, tracepoint and bit are what they were stay attached.
-void Recorder::Impl::apply_tracepoints(const TriggerPlan &plan) {
-    // The program's cookie: the bit, and above it the index into plan.tracepoints.
-    auto cookie = [&](const TriggerPlan::Tracepoint &tracepoint) {
-        return static_cast<std::uint64_t>(&tracepoint - plan.tracepoints.data()) << 8 | tracepoint.bit;
-    };
-    auto key_of = [](const TriggerPlan::Tracepoint &tracepoint) {
-        return fmt::format("tracepoint:{}:{}", tracepoint.rule, tracepoint.condition);
-    };
-    std::map<std::string, std::string> wanted;
-    for (const auto &tracepoint : plan.tracepoints)
-        if (!left_out.contains(key_of(tracepoint)))
-            wanted[key_of(tracepoint)] =
-                fmt::format("{}:{} {}", tracepoint.category, tracepoint.name, cookie(tracepoint));
-    std::erase_if(hooked, [&](const auto &item) {
-        const auto &[key, place] = item;
-        const auto found = wanted.find(key);
-        if (found != wanted.end() && found->second == place)
-            return false;
-        links.erase(key);
-        return true;
-    });
-    std::erase_if(families, [&](const auto &item) {
-        return item.first.starts_with("tracepoint:") && !wanted.contains(item.first);
-    });
+void Recorder::Impl::detach_tracepoint(std::uint32_t number) {
+    const auto found = hooked.find(number);
+    if (found == hooked.end())
+        return;
+    links.erase(fmt::format("{}:{}", found->second.category, found->second.name));
+    hooked.erase(found);
+    bpf_map_delete_elem(bpf_map__fd(skeleton->maps.tracepoints), &number);
+}
+
+// One attachment each, however many conditions there are about it: their bits stand in the map, and change there
+// without a gap.  off: bits of conditions that are left out.
+void Recorder::Impl::apply_tracepoints(const TriggerPlan &plan, std::uint64_t off) {
+    std::map<TracepointName, bpf::tracepoint_rules> wanted;
     for (const auto &tracepoint : plan.tracepoints) {
-        const std::string key = key_of(tracepoint);
-        if (left_out.contains(key))
+        const std::uint64_t bit = 1ull << tracepoint.bit;
+        if (off & bit)
             continue;
-        FamilyState &state = families[key];
-        state = {};
-        if (!hooked.contains(key)) {
+        auto &about = wanted[{tracepoint.category, tracepoint.name}];
+        if (!(about.rules & bit))
+            about.bit[about.count++] = static_cast<__u8>(tracepoint.bit);
+        about.rules |= bit;
+        about.everyone |= tracepoint.everyone ? bit : 0;
+    }
+    const auto before = hooked;
+    for (const auto &[number, name] : before)
+        if (!wanted.contains(name) || tracepoint_number(name.category, name.name) != number)
+            detach_tracepoint(number);
+    std::erase_if(families, [](const auto &item) { return item.first.starts_with("tracepoint:"); });
+    const int map = bpf_map__fd(skeleton->maps.tracepoints);
+    for (auto &[name, about] : wanted) {
+        const std::string place = fmt::format("{}:{}", name.category, name.name);
+        FamilyState &state = families["tracepoint:" + place];
+        const auto number = tracepoint_number(name.category, name.name);
+        if (!number) {
+            state.reason = fmt::format("this kernel has no tracepoint {} now", place);
+            continue;
+        }
+        about.number = *number;
+        about.record_length = tracepoint_record_length(name.category, name.name);
+        if (bpf_map_update_elem(map, &*number, &about, BPF_ANY)) {
+            state.reason = fmt::format("attaching tracepoint {}: {}", place, std::strerror(errno));
+            continue;
+        }
+        if (!hooked.contains(*number)) {
             bpf_tracepoint_opts options{};
             options.sz = sizeof(options);
-            options.bpf_cookie = cookie(tracepoint);
-            bpf_link *link = bpf_program__attach_tracepoint_opts(
-                skeleton->progs.tracepoint_hit, tracepoint.category.c_str(), tracepoint.name.c_str(), &options);
+            options.bpf_cookie = *number;
+            bpf_link *link = bpf_program__attach_tracepoint_opts(skeleton->progs.tracepoint_hit, name.category.c_str(),
+                                                                 name.name.c_str(), &options);
             if (!link) {
-                state.reason = errno == ENOENT ? fmt::format("this kernel has no tracepoint {}:{} now",
-                                                             tracepoint.category, tracepoint.name)
-                                               : fmt::format("attaching tracepoint {}:{}: {}", tracepoint.category,
-                                                             tracepoint.name, std::strerror(errno));
+                state.reason = fmt::format("attaching tracepoint {}: {}", place, std::strerror(errno));
+                bpf_map_delete_elem(map, &*number);
                 continue;
             }
-            links[key].reset(link);
-            hooked[key] = wanted[key];
+            links[place].reset(link);
+            hooked[*number] = name;
         }
         state.attached = true;
     }
@@ -161,42 +171,53 @@ bool Recorder::entries_recorded() const {
     return impl_->skeleton->bss->entries_recorded;
 }
 
+// The one place that says what is attached and what of it is tested: as the plan wants, but for what is left out.
 void Recorder::Impl::attach_wanted(const TriggerPlan &plan) {
-    const std::map<std::string_view, bool> wanted = {{"syscall", plan.syscall != 0},   {"exit", plan.exit != 0},
-                                                     {"blocked", plan.blocked != 0},   {"reclaim", plan.reclaim != 0},
-                                                     {"block_io", plan.block_io != 0}, {"oom", plan.oom}};
-    const auto attached = [&](const Family &family) {
-        return wanted.at(family.kind) && !left_out.contains(family.kind);
-    };
+    std::uint64_t off = 0, on = 0;
+    for (const auto &assigned : plan.assigned)
+        (left_out.contains(fmt::format("{}:{}", assigned.rule, assigned.condition)) ? off : on) |= 1ull << assigned.bit;
+    off &= ~on; // the last bit stands for several
+    auto *bss = skeleton->bss;
+    bss->syscall_rules = plan.syscall & ~off;
+    bss->exit_rules = plan.exit;
+    bss->blocked_rules = plan.blocked & ~off;
+    bss->block_io_rules = plan.block_io & ~off;
+    bss->reclaim_rules = plan.reclaim & ~off;
+    bss->tracepoint_rules = plan.tracepoint & ~off;
+    const std::map<std::string_view, bool> wanted = {
+        {"syscall", bss->syscall_rules != 0},   {"exit", plan.exit != 0},
+        {"blocked", bss->blocked_rules != 0},   {"reclaim", bss->reclaim_rules != 0},
+        {"block_io", bss->block_io_rules != 0}, {"oom", plan.oom}};
     std::set<std::string> needed;
     for (const Family &family : families_of_programs)
-        if (attached(family))
+        if (wanted.at(family.kind))
             needed.insert(family.programs.begin(), family.programs.end());
     for (const Family &family : families_of_programs)
-        apply_family(family, attached(family), needed);
-    apply_tracepoints(plan);
+        apply_family(family, wanted.at(family.kind), needed);
+    apply_tracepoints(plan, off);
 }
 
-void Recorder::leave_out(std::set<std::string> families, const TriggerPlan &plan) {
-    if (families == impl_->left_out)
+void Recorder::leave_out(std::set<std::string> conditions, const TriggerPlan &plan) {
+    if (conditions == impl_->left_out)
         return;
-    impl_->left_out = std::move(families);
+    impl_->left_out = std::move(conditions);
     impl_->attach_wanted(plan);
+}
+
+const std::set<std::string> &Recorder::left_out() const {
+    return impl_->left_out;
+}
+
+std::optional<TracepointName> Recorder::tracepoint(std::uint32_t number) const {
+    const auto found = impl_->hooked.find(number);
+    return found == impl_->hooked.end() ? std::nullopt : std::optional(found->second);
 }
 
 void Recorder::apply(const rules::Engine &engine, const TriggerPlan &plan) {
     auto *bss = impl_->skeleton->bss;
     const int conditions = bpf_map__fd(impl_->skeleton->maps.conditions);
-    for (__u32 bit = 0; bit < RULE_BITS; ++bit) {
-        bpf::condition_settings settings = plan.settings[bit];
-        if (plan.tracepoint >> bit & 1)
-            settings.record_length = 0; // the longest of those with this bit, below
-        for (const auto &tracepoint : plan.tracepoints)
-            if (tracepoint.bit == bit)
-                settings.record_length = std::max<__u32>(
-                    settings.record_length, tracepoint_record_length(tracepoint.category, tracepoint.name));
-        bpf_map_update_elem(conditions, &bit, &settings, BPF_ANY); // an array's element: cannot fail
-    }
+    for (__u32 bit = 0; bit < RULE_BITS; ++bit)
+        bpf_map_update_elem(conditions, &bit, &plan.settings[bit], BPF_ANY); // an array's element: cannot fail
     bss->watch_all = engine.watches_everything();
     bss->ask_rules = plan.ask_rules;
     bss->rules_of_all = plan.rules_of_all;
@@ -207,12 +228,8 @@ void Recorder::apply(const rules::Engine &engine, const TriggerPlan &plan) {
     bss->fatal_signals = ((engine.signals(true) | engine.signals(false)) >> 1).to_ullong();
     bss->handled_signals = (engine.signals(false) >> 1).to_ullong();
     bss->oom_wanted = plan.oom;
-    bss->syscall_rules = plan.syscall;
-    bss->exit_rules = plan.exit;
+    bss->signal_rules = plan.signal;
     bss->told_rules = plan.told();
-    bss->blocked_rules = plan.blocked;
-    bss->block_io_rules = plan.block_io;
-    bss->reclaim_rules = plan.reclaim;
     bss->blocked_min_ns = plan.blocked_min_ns;
     bss->blocked_idle = plan.blocked_idle;
     static_assert(sizeof(bss->syscall_rules_of) == sizeof(plan.syscalls_of));

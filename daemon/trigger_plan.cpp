@@ -75,7 +75,11 @@ private:
         return place;
     }
 
-    void add(const rules::Rule &, std::size_t, const rules::SignalCondition &) {} // by Engine::signals()
+    // Which signals: Engine::signals().  Of those that kill, every process's are looked at.
+    void add(const rules::Rule &rule, std::size_t i, const rules::SignalCondition &what) {
+        if (!what.fatal)
+            plan_.signal |= 1ull << assign_rule(rule, i).bit;
+    }
     void add(const rules::Rule &, std::size_t, const rules::OomCondition &) { plan_.oom = true; }
     void add(const rules::Rule &, std::size_t, const rules::TxgCondition &) { plan_.txg = true; }
     void add(const rules::Rule &, std::size_t, const rules::MemoryCondition &) { plan_.memory = true; }
@@ -149,11 +153,9 @@ private:
     void add(const rules::Rule &rule, std::size_t i, const rules::TracepointCondition &what) {
         const Place place = assign(rule, i);
         plan_.tracepoint |= 1ull << place.bit;
-        plan_.tracepoints.push_back({place.bit, rule.name, i, what.category, what.name});
+        plan_.tracepoints.push_back({place.bit, rule.name, i, what.category, what.name, rule.match.everything()});
         auto &settings = place.settings;
-        settings.everyone |= rule.match.everything();
-        settings.record_length = TRACEPOINT_RECORD_MAX; // the recorder brings it down to the record's size
-        if (place.bit == RULE_BITS - 1) {               // shared: no filter holds for all
+        if (place.bit == RULE_BITS - 1) { // shared: no filter holds for all
             std::memset(settings.clause, 0, sizeof(settings.clause));
             return;
         }

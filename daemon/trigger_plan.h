@@ -22,7 +22,8 @@ struct TriggerPlan {
     std::vector<Assigned> assigned;
     std::array<bpf::condition_settings, RULE_BITS> settings{};
     // Bits by kind.
-    std::uint64_t heap = 0; // one of each rule that asks for its processes' heaps
+    std::uint64_t heap = 0;   // one of each rule that asks for its processes' heaps
+    std::uint64_t signal = 0; // about signals that do not kill
     std::uint64_t latency = 0, syscall = 0, exit = 0, blocked = 0, block_io = 0, reclaim = 0, tracepoint = 0;
     std::uint64_t syscalls_of[2][SYSCALL_CLASSES] = {}; // [compat][nr]: conditions about this call
     std::uint64_t blocked_min_ns = 0;
@@ -38,6 +39,7 @@ struct TriggerPlan {
         std::string rule;
         std::size_t condition = 0;
         std::string category, name;
+        bool everyone = false; // the rule has no `match`: also kernel threads, and the idle task's interrupts
     };
     std::vector<Tracepoint> tracepoints;
 

@@ -176,6 +176,7 @@ WriteResult Writer::write(WriteJob &job) {
     result.since_trigger_ns = end - std::min<std::uint64_t>(end, event.h.t_ns);
     if (!written) {
         result.error = written.error().what;
+        result.error_code = written.error().code;
         (void)directory_.set_reported(job.name,
                                       true); // there is nothing to tell; a mark left over is dropped at the start
     } else if (auto kept = retention_.keep_within(directory_, job.name); !kept) {

@@ -108,7 +108,7 @@ TEST_F(LatencyDeadline, AFunctionCalledTooOftenIsDetached) {
     want(probe, victim);
     victim.go();
     watch_for(2500 * ms); // far beyond: the first tick decides
-    EXPECT_EQ(probes->reports().front().state, ProbeReport::State::Degraded);
+    EXPECT_EQ(probes->reports().front().state, ProbeReport::State::Unavailable);
     EXPECT_THAT(probes->reports().front().reason, testing::HasSubstr("above max_rate"));
     EXPECT_EQ(victim.wait_for_line(), "fast done"); // soon: it is no longer probed
 }

@@ -3,6 +3,8 @@
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,6 +12,7 @@
 #include <fstream>
 #include <list>
 #include <mutex>
+#include <sstream>
 
 namespace incident::daemon {
 namespace {
@@ -89,8 +92,21 @@ protected:
         std::string name = (fs::temp_directory_path() / "latency_probes.XXXXXX").string();
         root = ::mkdtemp(name.data());
         binary = root / "program";
+        spdlog::set_default_logger(
+            std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log)));
     }
-    ~Probes() override { fs::remove_all(root); }
+    ~Probes() override {
+        spdlog::set_default_logger(before);
+        fs::remove_all(root);
+    }
+    // Lines about rates.
+    std::size_t logged() {
+        std::istringstream lines(log.str());
+        std::size_t count = 0;
+        for (std::string line; std::getline(lines, line);)
+            count += line.find("max_rate") != std::string::npos;
+        return count;
+    }
 
     // A program with that function stands at `binary`, another file than before.
     void deploy(const std::string &function) {
@@ -119,6 +135,8 @@ protected:
     std::string reason() { return probes.reports().front().reason; }
     State state() { return probes.reports().front().state; }
 
+    std::ostringstream log;
+    std::shared_ptr<spdlog::logger> before = spdlog::default_logger();
     fs::path root, binary;
     FakeKernel kernel;
     Detacher detacher;
@@ -237,8 +255,11 @@ TEST_F(Probes, WhatIsCalledTooOftenIsLetGoForAMinute) {
     }
     kernel.counts[index].calls += 5000;
     probes.wake(3 * second, ignore);
-    EXPECT_EQ(state(), State::Degraded);
-    EXPECT_EQ(reason(), "detached: 5000 calls/s is above max_rate");
+    EXPECT_EQ(state(), State::Unavailable) << "it does nothing";
+    EXPECT_EQ(reason(), "detached: 5000 calls/s is above max_rate = 1000");
+    EXPECT_EQ(probes.reports().front().off_since_ns, 3 * second);
+    EXPECT_EQ(probes.reports().front().off_until_ns, 63 * second);
+    EXPECT_EQ(logged(), 1u);
     EXPECT_THAT(kernel.settled(0), IsEmpty());
     probes.wake(30 * second, ignore);
     EXPECT_THAT(kernel.settled(0), IsEmpty());
@@ -250,6 +271,14 @@ TEST_F(Probes, WhatIsCalledTooOftenIsLetGoForAMinute) {
     kernel.counts[index].calls += 50'000;
     probes.wake(66 * second, ignore);
     EXPECT_THAT(reason(), HasSubstr("detached: 50000 calls/s"));
+    EXPECT_EQ(probes.reports().front().off_since_ns, 3 * second) << "it has not been well in between";
+    EXPECT_EQ(logged(), 1u) << "once, however often it is tried in vain";
+    for (std::uint64_t t = 130; t <= 133; ++t) {
+        kernel.counts[index].calls += 10;
+        probes.wake(t * second, ignore);
+    }
+    EXPECT_NE(state(), State::Unavailable);
+    EXPECT_EQ(logged(), 2u) << "and when it has come to stay";
 }
 
 TEST_F(Probes, OneThatIsHeldIsOffUntilItIsLetGo) {
@@ -264,7 +293,7 @@ TEST_F(Probes, OneThatIsHeldIsOffUntilItIsLetGo) {
     EXPECT_THAT(loads[0].users, SizeIs(1));
     probes.hold({loads[0].key}, second);
     EXPECT_THAT(kernel.settled(0), IsEmpty());
-    EXPECT_EQ(state(), State::Degraded);
+    EXPECT_EQ(state(), State::Unavailable);
     EXPECT_EQ(reason(), "detached: over the cost budget");
     probes.wake(600 * second, ignore); // nobody but hold() brings it back: no tick …
     EXPECT_THAT(kernel.settled(0), IsEmpty());

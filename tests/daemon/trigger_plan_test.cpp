@@ -37,6 +37,16 @@ TEST(TriggerPlan, SignalsNeedNoBit) {
     EXPECT_FALSE(plan.ask_rules);
 }
 
+TEST(TriggerPlan, SignalsThatDoNotKillAreLookedAtOfTheRulesProcessesAlone) {
+    const auto rules = parsed(rule("winch", "on = \"signal\"\nsignals = [\"SIGWINCH\"]\nfatal = false\n"
+                                            "match = { comm = \"a*\" }"));
+    const auto plan = plan_triggers(rules, false);
+    EXPECT_EQ(plan.signal, 1u);
+    EXPECT_TRUE(plan.ask_rules);
+    EXPECT_EQ(rules_of(plan, rules, {.pid = 1, .comm = "ab"}, false).rules, 1u);
+    EXPECT_EQ(rules_of(plan, rules, {.pid = 1, .comm = "b"}, false).rules, 0u);
+}
+
 TEST(TriggerPlan, ARuleThatAsksForHeapsIsToldOfItsProcesses) {
     const auto plan = plan_triggers(
         parsed(rule("crash", "on = \"signal\"\nmatch = { exe = [\"/a\"] }\ncontext = { allocations = \"sizes\" }") +
