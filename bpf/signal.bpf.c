@@ -37,7 +37,9 @@ static __always_inline void copy_siginfo(struct signal_record *record, struct ke
     record->si_errno = 0;
     record->address = 0;
     if ((unsigned long)info <= 1) { /* SEND_SIG_NOINFO, SEND_SIG_PRIV: no siginfo of its own */
-        record->code = info ? 0x80 /* SI_KERNEL */ : 0;
+        /* Both are the kernel's: kill(2) always has a siginfo.  That NOINFO is delivered as SI_USER of
+         * whoever ran (SIGXFSZ, SIGPIPE) makes nobody its sender. */
+        record->code = 0x80 /* SI_KERNEL */;
         return;
     }
     record->code = BPF_CORE_READ(info, si_code);

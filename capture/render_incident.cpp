@@ -230,16 +230,16 @@ private:
     }
 
     Json memory() const {
-        const std::uint64_t resident = event_.rss_file_pages + event_.rss_anon_pages + event_.rss_shmem_pages;
+        const std::uint64_t resident = (event_.rss_file_pages + event_.rss_anon_pages + event_.rss_shmem_pages) * page;
         return {{"rss_bytes",
-                 {{"total", resident * page},
+                 {{"total", resident},
                   {"file", event_.rss_file_pages * page},
                   {"anon", event_.rss_anon_pages * page},
                   {"shmem", event_.rss_shmem_pages * page}}},
                 {"swap_bytes", event_.swap_pages * page},
-                {"peak_rss_bytes", event_.hiwater_rss_pages * page},
+                {"peak_rss_bytes", std::max<std::uint64_t>(event_.hiwater_rss_pages * page, most_resident(resident))},
                 {"vm_bytes", event_.total_vm_pages * page},
-                {"peak_vm_bytes", event_.hiwater_vm_pages * page},
+                {"peak_vm_bytes", std::max(event_.hiwater_vm_pages, event_.total_vm_pages) * page},
                 {"minor_faults", event_.minor_faults},
                 {"major_faults", event_.major_faults},
                 {"layout",
@@ -252,6 +252,17 @@ private:
                   {"arg_end", hex_text(event_.arg_end)},
                   {"env_start", hex_text(event_.env_start)},
                   {"env_end", hex_text(event_.env_end)}}}};
+    }
+
+    // The kernel's high-water marks are brought up to date only where memory is given back (update_hiwater_rss(),
+    // include/linux/mm.h); whoever reads them takes the larger of the two, as fs/proc/task_mmu.c does.
+    std::uint64_t most_resident(std::uint64_t now) const {
+        if (const auto *memory = std::get_if<MemoryTrigger>(&input_.trigger)) {
+            now = std::max(now, memory->rss);
+            for (const auto &[t_ns, bytes] : memory->samples)
+                now = std::max(now, bytes);
+        }
+        return now;
     }
 
     Json limits() const {

@@ -77,9 +77,11 @@ private:
             if (record.start_ns < from_ns || record.start_ns > to_ns)
                 continue;
             const std::string name = syscall_name(record.nr, record.flags & bpf::SYSCALL_COMPAT);
-            const bool in_flight = record.duration_ns == IN_FLIGHT;
-            const bool timed = in_flight || record.duration_ns < NO_DURATION;
-            const std::uint64_t ns = in_flight ? to_ns - record.start_ns : timed ? record.duration_ns : 0;
+            // the rings are read later: what had not returned yet by the trigger may have since
+            const bool timed = record.duration_ns == IN_FLIGHT || record.duration_ns < NO_DURATION;
+            const std::uint64_t left_ns = to_ns - record.start_ns;
+            const bool in_flight = record.duration_ns == IN_FLIGHT || (timed && record.duration_ns > left_ns);
+            const std::uint64_t ns = in_flight ? left_ns : timed ? record.duration_ns : 0;
             untimed += !timed;
             if (in_flight)
                 in_call = {{"name", name}, {"elapsed_ns", ns}};

@@ -9,7 +9,7 @@
 namespace incident::postmortem {
 
 const user_regs_struct *Evidence::registers() const {
-    if (image.threads.empty() || !image.threads.front().crashed || !image.threads.front().registers)
+    if (image.threads.empty() || !image.threads.front().is_triggers || !image.threads.front().registers)
         return nullptr;
     return &*image.threads.front().registers;
 }

@@ -28,7 +28,7 @@ protected:
                                           "00300000-00400000 r-xp 00000000 08:01 8 /lib/libc.so.6\n");
         ImageThread &thread = image.threads.emplace_back();
         thread.tid = 100;
-        thread.crashed = true;
+        thread.is_triggers = true;
         thread.comm = "x";
         thread.registers.emplace();
         thread.registers->rip = code;
