@@ -93,7 +93,7 @@ class Summary {
 public:
     Summary(const Json &incident, const Json &threads, std::string_view timeline)
         : incident_(incident), threads_(threads), process_(member(incident, "process")),
-          tid_(number_of(member(incident, "thread"), "tid")), recent_(timeline, tid_, trigger_ns()) {}
+          tid_(number_of(member(incident, "thread"), "tid")), recent_(timeline, tid_, last_ns()) {}
 
     std::string render() {
         verdict();
@@ -238,6 +238,9 @@ private:
                                 number_of(sender, "uid"));
         field("signal", text);
     }
+
+    // Where the thread's last calls end.  An exit is the last itself, entered just behind the trigger.
+    std::int64_t last_ns() const { return text_of(incident_, "kind") == "exit" ? 0 : trigger_ns(); }
 
     // Of the timeline's clock; 0: not known.
     std::int64_t trigger_ns() const {

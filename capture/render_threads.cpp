@@ -83,7 +83,8 @@ private:
     const bpf::syscall_record *told_call(const ThreadSnapshot &thread) const {
         const auto &records = thread.rings->syscalls;
         const bpf::death_event &event = context_.input.process.event;
-        if (!is_triggers(thread) || event.fatal)
+        // After exit_group(2), whose entry made the rule fire, a thread makes no other call.
+        if (!is_triggers(thread) || event.fatal || std::holds_alternative<ExitTrigger>(context_.input.trigger))
             return &records.back();
         const auto later = std::ranges::upper_bound(records, event.h.t_ns, {}, &bpf::syscall_record::start_ns);
         return later == records.begin() ? nullptr : &*std::prev(later);

@@ -59,6 +59,14 @@ TEST(RenderTold, TheCallBesideTheThreadIsNotOneItMadeAfterTheTrigger) {
     EXPECT_EQ(made.threads()[1]["syscall"]["name"], "futex");
 }
 
+TEST(RenderTold, OfAnExitTheCallThatExitsIsTold) {
+    Living made{ExitTrigger{3}};
+    made.add_call(call(SYS_close, trigger_ns - 2000, 0));
+    made.add_call(call(SYS_exit_group, trigger_ns + 10, 0, {3}, IN_FLIGHT)); // the rule fires as it is entered
+    EXPECT_EQ(made.threads()[0]["syscall"]["name"], "exit_group");
+    EXPECT_THAT(made.summary(), HasSubstr("exit_group("));
+}
+
 TEST(RenderTold, OfADeathTheLastCallIsTold) {
     Made made;
     made.add_call(call(SYS_read, trigger_ns - 2000, -512, {}, 5000)); // broken off by the signal
@@ -68,7 +76,8 @@ TEST(RenderTold, OfADeathTheLastCallIsTold) {
 }
 
 TEST(RenderTold, TheSummaryEndsAtTheTrigger) {
-    Living made{ExitTrigger{3}};
+    Living made{SyscallTrigger{}};
+    made.input.rule.kind = "syscall";
     made.add_call(call(SYS_read, trigger_ns - 2000, 1));
     made.add_call(call(SYS_epoll_wait, trigger_ns + 10, 0));
     EXPECT_THAT(made.summary(), HasSubstr("read("));
