@@ -2,6 +2,7 @@
 #include "capture/render_trigger.h"
 
 #include "capture/decode_text.h"
+#include "capture/symbol_name.h"
 #include "capture/syscalls.h"
 #include "capture/timeline_text.h"
 #include "capture/trigger_words.h"
@@ -44,10 +45,20 @@ std::string took(std::uint64_t ns) {
     return duration_text(static_cast<std::int64_t>(std::min<std::uint64_t>(ns, INT64_MAX)));
 }
 
+// "uprobe:BINARY:FUNCTION[+OFFSET]", "usdt:BINARY:PROVIDER:NAME"; a function's name may hold colons of its own.
 std::string probe_name(const LatencyTrigger &latency) {
-    const std::string &probe = latency.probe;
-    const std::size_t colon = probe.rfind(':');
-    return colon == std::string::npos ? probe : probe.substr(colon + 1);
+    const std::string_view probe = latency.probe;
+    const std::size_t kind = probe.find(':'), binary = kind == probe.npos ? probe.npos : probe.find(':', kind + 1);
+    if (binary == probe.npos)
+        return latency.probe;
+    const std::string_view place = probe.substr(binary + 1);
+    if (probe.starts_with("usdt:"))
+        return std::string(place.substr(place.rfind(':') + 1));
+    const std::size_t plus = place.rfind('+');
+    const bool offset = plus != place.npos && plus + 1 < place.size() && place[plus + 1] >= '0' &&
+                        place[plus + 1] <= '9' && place.find_first_of(") ", plus) == place.npos;
+    return short_function_name(place.substr(0, offset ? plus : place.npos)) +
+           std::string(offset ? place.substr(plus) : "");
 }
 
 struct Sentence {
