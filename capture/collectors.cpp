@@ -11,10 +11,10 @@ namespace incident::capture {
 
 namespace {
 
-// Threads left behind in the kernel at one time.  Each holds a stack and a
+// Threads left behind in the kernel at one time, of each kind.  Each holds a stack and a
 // descriptor or two; with so many of them the host has other troubles.
 constexpr int HANGING_MAX = 8;
-std::atomic<int> hanging = 0;
+std::atomic<int> hanging_on[2] = {0, 0};
 
 // A read that is under way at the deadline gets this much to return.
 constexpr std::chrono::milliseconds GRACE{50};
@@ -75,13 +75,14 @@ void collect(Session &session, const std::vector<Collector> &collectors, const C
 
 } // namespace
 
-Ran run_bounded(std::function<void()> job, Clock::time_point until) {
+Ran run_bounded(std::function<void()> job, Clock::time_point until, Awaits awaits) {
+    std::atomic<int> &hanging = hanging_on[static_cast<std::size_t>(awaits)];
     if (hanging.load() >= HANGING_MAX)
         return Ran::Refused;
     auto finish = std::make_shared<Finish>();
     auto shared = std::make_shared<std::function<void()>>(std::move(job));
     try {
-        std::thread([finish, shared] {
+        std::thread([finish, shared, &hanging] {
             (*shared)();
             *shared = nullptr; // what it owns is gone before anybody hears of the end
             const std::lock_guard lock(finish->mutex);

@@ -8,6 +8,8 @@
 #include "capture/collect.h"
 
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -46,8 +48,26 @@ struct Checks {
 
 void run_collectors(std::vector<Collector> collectors, Checks checks, std::chrono::milliseconds span, Collected &into);
 
-// The same for a single job.  Refused: too many before it hang.
+// The same for a single job.  Refused: too many before it hang; those that wait for files (whose owner may make
+// them hang at will) do not keep those that wait for processes from running.
 enum class Ran { Done, Late, Refused };
-Ran run_bounded(std::function<void()> job, Clock::time_point until);
+enum class Awaits { Process, File };
+Ran run_bounded(std::function<void()> job, Clock::time_point until, Awaits awaits = Awaits::Process);
+
+// The answer of a job that may hang on a file, or an Error (ETIMEDOUT, EBUSY) at the end of `span`.  The job
+// owns what it touches: it may outlive the call.
+template <typename T> Result<T> within(std::chrono::milliseconds span, std::function<Result<T>()> job) {
+    auto answer = std::make_shared<std::optional<Result<T>>>();
+    const auto run = [answer, job = std::move(job)] { answer->emplace(job()); };
+    switch (run_bounded(run, Clock::now() + span, Awaits::File)) {
+    case Ran::Done:
+        return std::move(**answer);
+    case Ran::Late:
+        return fail(Error{"did not answer within " + std::to_string(span.count()) + " ms", ETIMEDOUT});
+    case Ran::Refused:
+        break;
+    }
+    return fail(Error{"is not looked at: too many files looked at before do not answer", EBUSY});
+}
 
 } // namespace incident::capture

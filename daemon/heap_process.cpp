@@ -2,6 +2,8 @@
 
 #include "capture/collectors.h"
 #include "capture/maps.h"
+#include "capture/process_dir.h"
+#include "capture/process_files.h"
 #include "daemon/clocks.h"
 #include "daemon/heap_snapshot.h"
 
@@ -18,7 +20,7 @@ namespace {
 
 constexpr unsigned sites_max = 256; // told apart by the attach cookie
 constexpr std::size_t maps_bytes_max = 16 << 20;
-constexpr std::chrono::milliseconds maps_patience{1000};
+constexpr std::chrono::milliseconds maps_patience{1000}, file_patience{2000};
 
 const char *name_of(rules::Allocations level) {
     return level == rules::Allocations::History ? "history" : level == rules::Allocations::Sizes ? "sizes" : "pages";
@@ -60,16 +62,20 @@ void set_ranges(const capture::Maps &maps, bpf::heap_account &settings) {
                              i < ranges.size() ? ranges[i].second - ranges[i].first : 0};
 }
 
-// The mapped file itself: what stands at its path now, if that is it, or the kernel's own link to it.
+// The mapped file itself.
 Result<TargetFile> open_mapping(const capture::OsRoots &os, std::uint32_t pid, const capture::Mapping &mapping) {
-    auto file = open_in_root_of(os, pid, mapping.path);
-    if (file && file->identity.inode == mapping.inode)
-        return file;
-    const std::string link = fmt::format("{}/{}/map_files/{:x}-{:x}", os.proc, pid, mapping.start, mapping.end);
-    auto linked = open_on_host(link);
-    if (linked)
-        linked->path = mapping.path;
-    return linked;
+    return capture::within<TargetFile>(file_patience, [os, pid, mapping]() -> Result<TargetFile> {
+        const auto process = capture::ProcessDir::open(os, pid);
+        if (!process)
+            return fail(process.error());
+        auto file = capture::open_mapped(process->fd(), mapping);
+        if (!file)
+            return fail(std::move(file.error()).in(mapping.path));
+        const auto identity = identify(file->get());
+        if (!identity)
+            return fail(identity.error());
+        return TargetFile{std::move(*file), *identity, mapping.path};
+    });
 }
 
 } // namespace

@@ -1,5 +1,6 @@
 #include "daemon/writer.h"
 
+#include "capture/maps.h"
 #include "capture/render.h"
 #include "daemon/build_ids.h"
 #include "daemon/clocks.h"
@@ -143,7 +144,11 @@ WriteResult Writer::write(WriteJob &job) {
     if (incident.rule->context.host && !incident.input.light)
         capture::collect_host(os_, kernel_log_slice, {}, incident.collected);
 
-    BuildIds build_ids(incident.input.process.gone ? "" : fmt::format("{}/{}/root", os_.proc, event.h.tgid));
+    const std::string *maps = incident.collected.file("process/maps");
+    const auto build_ids = BuildIds::read(os_, event.h.tgid, event.h.process_start_boot_ns,
+                                          maps ? capture::Maps::parse(*maps) : capture::Maps(), incident.facts.exe);
+    if (event.h.tgid)
+        incident.collected.results.push_back(build_ids.result());
     capture::RenderContext context{
         .input = incident.input,
         .collected = incident.collected,
@@ -155,7 +160,7 @@ WriteResult Writer::write(WriteJob &job) {
         .core = job.core};
     context.build_id_exe = capture::build_id_of_head(event.elf[1].bytes, event.elf[1].length);
     if (context.build_id_exe.empty())
-        context.build_id_exe = build_ids.of(incident.facts.exe, 0);
+        context.build_id_exe = build_ids.of_executable();
 
     auto written = [&]() -> Status {
         auto partial = directory_.begin(job.name);

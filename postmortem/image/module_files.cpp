@@ -1,52 +1,37 @@
 #include "postmortem/image/module_files.h"
 
 #include "capture/collect.h"
-#include "capture/dir_at.h"
+#include "capture/process_files.h"
 
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
-#include <linux/openat2.h>
-#include <sys/syscall.h>
 
 namespace incident::postmortem {
 
 namespace {
 
-// Paths come from the process: what they name now may be a device that does something when it is
-// opened.  O_PATH opens nothing; the second open is of that very file.
-UniqueFd open_regular(int root, const std::string &path, std::string &problem) {
-    open_how how{};
-    how.flags = O_PATH | O_CLOEXEC;
-    how.resolve = root >= 0 ? RESOLVE_IN_ROOT : 0;
-    const UniqueFd found(
-        static_cast<int>(::syscall(SYS_openat2, root >= 0 ? root : AT_FDCWD, path.c_str(), &how, sizeof how)));
-    struct stat st;
-    if (!found || ::fstat(found.get(), &st) != 0) {
-        problem = errno == ENOENT ? "missing" : std::strerror(errno);
-        return UniqueFd();
-    }
-    if (!S_ISREG(st.st_mode)) {
-        problem = "not a regular file";
-        return UniqueFd();
-    }
-    const std::string self = "/proc/self/fd/" + std::to_string(found.get());
-    UniqueFd file(capture::retry([&] { return ::open(self.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC); }));
-    if (!file)
-        problem = std::strerror(errno);
-    return file;
-}
-
 ModuleFile open_module(int root, const ImageModule &module) {
     ModuleFile file;
-    file.file = open_regular(root, module.path, file.problem);
-    if (!file.file)
+    auto opened = capture::open_regular(root, module.path);
+    if (!opened) {
+        file.problem = opened.error().code == ENOENT ? "missing" : opened.error().what;
         return file;
+    }
+    file.file = std::move(*opened);
     if (module.build_id.empty()) {
         if (module.deleted) { // what has its name now is another file
             file.file.reset();
             file.changed = true;
             file.problem = "deleted or replaced since it was mapped";
+        }
+        // It has no build-id to know it by; of a container's program another may stand at that path here.
+        capture::Mapping mapping;
+        mapping.inode = module.inode, mapping.major = module.major, mapping.minor = module.minor;
+        if (file.file && root < 0 && module.inode && !capture::is_mapped_file(file.file.get(), mapping)) {
+            file.file.reset();
+            file.changed = true;
+            file.problem = "another file stands at its path here";
         }
         return file;
     }

@@ -1,12 +1,12 @@
 #include "postmortem/unwind/debug_files.h"
 
+#include "capture/process_files.h"
 #include "postmortem/unwind/elf_module.h"
 
 #include <elfutils/libdwelf.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gelf.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -108,11 +108,8 @@ std::string build_id_path(const std::string &root, const std::string &build_id) 
 }
 
 UniqueFd open_regular(const std::string &path) {
-    UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-    struct stat st;
-    if (!fd || ::fstat(fd.get(), &st) != 0 || !S_ISREG(st.st_mode))
-        return {};
-    return fd;
+    auto file = capture::open_regular(-1, path);
+    return file ? std::move(*file) : UniqueFd();
 }
 
 DebugFile find_debug_file(Elf *module, const DebugSearch &search, std::vector<std::string> &notes) {

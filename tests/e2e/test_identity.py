@@ -1,7 +1,11 @@
 """The bundle names the process that died, whatever it did to its identity before."""
 
+import json
+import shutil
+
 import pytest
 
+from lib.compiled import compiled
 from lib.programs import victim
 from lib.reference import build_id
 from lib.victims import run
@@ -50,6 +54,21 @@ def test_other_pid_and_mount_namespaces(recorder):
     assert incident.process["comm"] == "die"
     assert incident.process["pid"] != 1
     assert incident.tids == {incident.process["pid"]}
+
+
+def test_a_program_of_another_root_is_not_the_hosts(recorder, tmp_path):
+    """It has no build-id; what stands at its path on the host has one."""
+    place, own = tmp_path / "app", compiled("faults.c", "-Wl,--build-id=none")
+    shutil.copy(compiled("faults.c"), place)
+    assert build_id(place)
+    outer = run("unshare", "--mount", "sh", "-c", f"mount --bind {own} {place} && {place} null; true")
+    incident = recorder.incident_of_child(outer.pid)
+    assert incident.process["exe"] == str(place)
+    assert incident.process["build_id"] is None
+    modules = {module["path"]: module["build_id"] for module in json.loads(incident.text("modules.json"))}
+    assert modules[str(place)] is None
+    (libc,) = [path for path in modules if path.endswith("/libc.so.6")]
+    assert modules[libc] == build_id(libc)
 
 
 @pytest.mark.parametrize("name", HOSTILE_NAMES)

@@ -67,6 +67,8 @@ ImageModule module_of(const capture::Mapping &mapping) {
     module.start = mapping.start;
     module.first_offset = mapping.offset;
     module.inode = mapping.inode;
+    module.major = mapping.major;
+    module.minor = mapping.minor;
     const UniqueFd file(::open(mapping.path.c_str(), O_RDONLY | O_CLOEXEC));
     module.build_id = capture::build_id_of_file(file.get());
     return module;

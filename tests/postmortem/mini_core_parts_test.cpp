@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 #include <random>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 namespace incident::postmortem::test {
 
@@ -77,7 +78,7 @@ struct Scratch {
 
 CrashImage image_of_file(const std::string &path) {
     CrashImage image = own_image();
-    image.modules.resize(1);
+    image.modules.assign(1, {});
     image.modules[0].path = path;
     return image;
 }
@@ -162,6 +163,23 @@ TEST(ModuleFiles, ADeletedFileIsNotTheOneThatHasItsNameNow) {
     EXPECT_TRUE(open_module_files(image).at(0).file);
     image.modules[0].deleted = true;
     EXPECT_FALSE(open_module_files(image).at(0).file);
+}
+
+TEST(ModuleFiles, WithoutABuildIdOnlyTheVeryFileIsTaken) {
+    const Scratch scratch;
+    write_file(scratch.path("file"), "x");
+    struct stat status {};
+    ASSERT_EQ(::stat(scratch.path("file").c_str(), &status), 0);
+    CrashImage image = image_of_file(scratch.path("file"));
+    image.modules[0].inode = status.st_ino;
+    image.modules[0].major = major(status.st_dev);
+    image.modules[0].minor = minor(status.st_dev);
+    EXPECT_TRUE(open_module_files(image).at(0).file);
+    ++image.modules[0].inode; // a container's, or one that was replaced
+    EXPECT_FALSE(open_module_files(image).at(0).file);
+    EXPECT_EQ(open_module_files(image).at(0).problem, "another file stands at its path here");
+    image.modules[0].path = "/file";
+    EXPECT_TRUE(open_module_files(image, scratch.state.dir()).at(0).file) << "whoever names a root says that it is it";
 }
 
 TEST(MiniCoreParts, NothingToWriteIsAnError) {
