@@ -1,8 +1,11 @@
 #include "daemon/latency_probes.h"
 
+#include "capture/collectors.h"
+#include "daemon/elf_soname.h"
+#include "rules/suggest.h"
+
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 
@@ -22,17 +25,33 @@ std::string key_of(const WantedProbe &wanted) {
 
 // Names what a process runs, so that its like need not be looked at again.
 std::string executable_key(const capture::OsRoots &os, std::uint32_t pid, std::uint32_t probe) {
-    struct stat status {};
-    if (::stat(fmt::format("{}/{}/exe", os.proc, pid).c_str(), &status) != 0)
-        return {};
-    return fmt::format("{} {} {}", probe, status.st_dev, status.st_ino);
+    const auto identity = identify_executable(os, pid);
+    return identity ? fmt::format("{} {} {}", probe, identity->device, identity->inode) : std::string();
+}
+
+// The file that a process has in the sight of a probe's end, if any.
+Result<TargetFile> find_in(const capture::OsRoots &os, std::uint32_t pid, const ProbePoint &point, bool on_host,
+                           Sonames &sonames) {
+    if (point.bare())
+        return open_mapped(os, pid, point.binary, sonames);
+    // What stands on the host is looked at there; a process may still execute what stood there before.
+    return on_host ? open_deleted_executable(os, pid, point.binary) : open_in_root_of(os, pid, point.binary);
+}
+
+std::string not_mapped(const std::string &library) {
+    const auto known = cached_sonames();
+    std::string text = fmt::format("no process it is looked for in has mapped '{}' yet", library);
+    if (std::ranges::find(known, library) == known.end())
+        if (const std::string near = rules::nearest(library, known); !near.empty())
+            text += fmt::format("; did you mean '{}'?", near);
+    return text;
 }
 
 } // namespace
 
 LatencyProbes::LatencyProbes(LatencyKernel &kernel, capture::OsRoots os, UprobeAbilities abilities, DebugRoots debug)
-    : kernel_(kernel), tools_{kernel, detacher_, os, abilities, std::move(debug)}, scanner_(os),
-      own_namespace_(mount_namespace(os, "self")) {}
+    : kernel_(kernel), tools_{kernel, detacher_, os, abilities, std::move(debug), std::make_shared<Sonames>()},
+      scanner_(os), own_namespace_(mount_namespace(os, "self")) {}
 
 LatencyProbes::~LatencyProbes() {
     for (auto &probe : probes_)
@@ -104,7 +123,10 @@ void LatencyProbes::set(std::vector<WantedProbe> wanted, std::uint64_t now) {
             take_off(*probe);
             probe->everywhere = false;
         }
-        look_on_host(*probe);
+        for (auto &end : probe->ends)
+            end.forget_refusals();
+        probe->silent_until_ns = {};
+        look_on_host(*probe, now);
         attach(*probe, now);
         tell_kernel(*probe);
     }
@@ -115,43 +137,74 @@ void LatencyProbes::set(std::vector<WantedProbe> wanted, std::uint64_t now) {
 }
 
 // What stands at an absolute path now; again only where that has changed.
-void LatencyProbes::look_on_host(Probe &probe) {
+void LatencyProbes::look_on_host(Probe &probe, std::uint64_t now) {
     for (std::size_t i = 0; i < probe.ends.size(); ++i) {
         auto &end = probe.ends[i];
         const bool changed = end.drop_changed(tools_);
         if (end.point().bare()) {
             if (!end.found() && probe.problem[i].empty())
-                probe.problem[i] =
-                    fmt::format("no process it is looked for in has mapped '{}' yet", end.point().binary);
+                probe.problem[i] = not_mapped(end.point().binary);
             continue;
         }
-        const auto identity = identify_on_host(end.point().binary);
-        if (!identity) {
+        if (now < probe.silent_until_ns[i])
+            continue;
+        using Standing = std::optional<TargetFile>; // none: what was seen there before
+        auto standing = capture::within<Standing>(
+            look_patience,
+            [path = end.point().binary, before = changed ? std::nullopt : probe.seen[i]]() -> Result<Standing> {
+                const auto identity = identify_on_host(path);
+                if (!identity)
+                    return fail(identity.error());
+                if (before == *identity)
+                    return std::nullopt;
+                auto file = open_on_host(path);
+                if (!file)
+                    return fail(file.error());
+                return std::move(*file);
+            });
+        if (!standing) {
+            const bool silent = standing.error().code == ETIMEDOUT;
+            probe.silent_until_ns[i] = silent ? now + retry_ns : 0;
             probe.seen[i].reset();
-            if (!end.found())
-                probe.problem[i] = identity.error().what;
+            if (silent)
+                probe.problem[i] = fmt::format("{} {}", end.point().binary, standing.error().what);
+            else if (!end.found())
+                probe.problem[i] = standing.error().what;
             continue;
         }
-        if (!changed && probe.seen[i] == *identity)
+        if (!*standing)
             continue;
-        probe.seen[i] = *identity;
-        auto file = open_on_host(end.point().binary);
-        const auto added = file ? end.add(std::move(*file), tools_) : Result<bool>(fail(file.error()));
+        probe.seen[i] = (*standing)->identity;
+        const auto added = end.add(std::move(**standing), tools_);
         probe.problem[i] = added ? "" : added.error().what;
     }
 }
 
 // The file as a process has it: in its own root, or among its mappings.
 void LatencyProbes::look_in(Probe &probe, std::uint32_t pid, std::uint64_t now, int attempt) {
-    bool missing = false;
     const std::uint64_t space = mount_namespace(tools_.os, std::to_string(pid));
+    const bool on_host = space == 0 || space == own_namespace_;
+    using Files = std::vector<Result<TargetFile>>;
+    std::vector<ProbePoint> points;
+    for (const auto &end : probe.ends)
+        points.push_back(end.point());
+    auto files = capture::within<Files>(
+        look_patience, [os = tools_.os, pid, points, on_host, sonames = tools_.sonames]() -> Result<Files> {
+            Files found;
+            for (const auto &point : points)
+                found.push_back(find_in(os, pid, point, on_host, *sonames));
+            return found;
+        });
+    if (!files) { // it hangs with its mappings locked, or in a file system that does: it is not asked again
+        for (std::size_t i = 0; i < probe.ends.size(); ++i)
+            if (!probe.ends[i].found())
+                probe.problem[i] = fmt::format("process {}: its {} {}", pid, points[i].binary, files.error().what);
+        return;
+    }
+    bool missing = false;
     for (std::size_t i = 0; i < probe.ends.size(); ++i) {
         auto &end = probe.ends[i];
-        const auto &binary = end.point().binary;
-        const bool here = space == 0 || space == own_namespace_; // look_on_host sees what it sees
-        auto file = end.point().bare() ? open_mapped(tools_.os, pid, binary)
-                    : here             ? open_deleted_executable(tools_.os, pid, binary)
-                                       : open_in_root_of(tools_.os, pid, binary);
+        auto &file = (*files)[i];
         if (!file) {
             missing |= end.point().bare();
             continue;
@@ -190,7 +243,7 @@ void LatencyProbes::process_seen(std::uint32_t pid, const std::function<bool(con
         const bool like_others =
             probe->everywhere && looked_.contains({space, executable_key(tools_.os, pid, probe->index)});
         if (!like_others) {
-            look_on_host(*probe); // an exec is when a deploy shows
+            look_on_host(*probe, now); // an exec is when a deploy shows
             look_in(*probe, pid, now, 0);
         }
         attach(*probe, now);
@@ -315,7 +368,7 @@ std::vector<LatencyProbes::Load> LatencyProbes::loads() const {
 
 void LatencyProbes::tick(std::uint64_t now) {
     for (auto &probe : probes_) {
-        look_on_host(*probe);
+        look_on_host(*probe, now);
         check_rate(*probe, now);
         attach(*probe, now);
     }

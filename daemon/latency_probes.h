@@ -11,6 +11,7 @@
 #include "daemon/probe_end.h"
 
 #include <array>
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <set>
@@ -48,6 +49,9 @@ public:
     static constexpr int ticks_over_rate = 3; // in a row, before a probe is taken off; one at ten times the rate
     static constexpr std::uint64_t retry_ns = 60'000'000'000;
     static constexpr std::uint64_t capture_gap_ns = 10'000'000; // between two captures of one probe
+    // How long the event loop waits for a file to be found, longer than any that is only slow takes on a busy host;
+    // a path that did not answer is left alone for retry_ns.
+    static constexpr std::chrono::milliseconds look_patience{2000};
 
     LatencyProbes(LatencyKernel &kernel, capture::OsRoots os, UprobeAbilities abilities, DebugRoots debug = {});
     ~LatencyProbes(); // takes all probes off; up to a second
@@ -100,6 +104,7 @@ private:
         std::array<std::string, 2> problem;              // per end: why it is nowhere
         std::string refused;                             // the kernel's: why it is not attached
         std::array<std::optional<FileIdentity>, 2> seen; // what stands at an absolute path
+        std::array<std::uint64_t, 2> silent_until_ns{};  // it did not answer
         std::uint64_t since_ns = 0;                      // attached (again)
         std::uint64_t off_until_ns = 0;                  // taken off for its rate; 0: not
         std::uint64_t off_rate = 0;
@@ -118,7 +123,7 @@ private:
     Probe *probe_of(std::uint32_t index);
     Probe make(const WantedProbe &wanted, const std::string &key);
     std::optional<std::uint32_t> free_index();
-    void look_on_host(Probe &probe);
+    void look_on_host(Probe &probe, std::uint64_t now);
     void look_in(Probe &probe, std::uint32_t pid, std::uint64_t now, int attempt);
     void attach(Probe &probe, std::uint64_t now);
     void take_off(Probe &probe);

@@ -35,7 +35,7 @@ ProbeReport LatencyProbes::report(const Probe &probe, const WantedProbe &wanted)
     ProbeReport report{.rule = wanted.rule, .condition = wanted.condition};
     report.count = kernel_.probe_count(probe.index) - probe.base;
     report.calls_per_second = probe.rate;
-    std::string warning;
+    std::string warning, note;
     for (std::size_t i = 0; i < probe.ends.size(); ++i) {
         if (!probe.ends[i].found()) {
             report.reason = probe.problem[i];
@@ -45,6 +45,8 @@ ProbeReport LatencyProbes::report(const Probe &probe, const WantedProbe &wanted)
         for (const auto &text : {probe.problem[i], probe.ends[i].warning()})
             if (!text.empty())
                 warning += (warning.empty() ? "" : "; ") + text;
+        if (const std::string text = probe.ends[i].note(); !text.empty())
+            note += (note.empty() ? "" : "; ") + text;
     }
     report.state = State::Degraded;
     if (probe.held) {
@@ -69,6 +71,8 @@ ProbeReport LatencyProbes::report(const Probe &probe, const WantedProbe &wanted)
         else if (!probe.everywhere && probe.processes.empty())
             report.reason = "no process matches now";
     }
+    if (!note.empty())
+        report.reason += (report.reason.empty() ? "" : "; ") + note;
     return report;
 }
 

@@ -25,6 +25,7 @@ struct ProbeSite {
     std::string arguments; // USDT: argument specifications as the compiler left them ("8@%rdi -4@$5")
     std::string function;  // symbol it lies in: demangled, "" unknown
     std::string warning;   // "" : none
+    std::string note;      // worth knowing, no drawback; "" : none
 };
 
 struct FunctionSpec {
@@ -40,9 +41,11 @@ struct DebugRoots {
 
 // Where to probe the function.  With offset 0 that may be a few bytes in, where the entry
 // itself would be single-stepped: behind an endbr64, with the stack pointer unchanged.
+// The first place is the function's own; behind it stand the copies that the compiler made of it for some of its
+// callers (f.isra.0, f.constprop.0), which are entered in its stead.  Where only copies are left they are all.
 // fd: open for reading, not owned.
-Result<ProbeSite> find_function(int fd, const FunctionSpec &spec, const UprobeAbilities &abilities,
-                                const DebugRoots &debug = {});
+Result<std::vector<ProbeSite>> find_function(int fd, const FunctionSpec &spec, const UprobeAbilities &abilities,
+                                             const DebugRoots &debug = {});
 
 // Every place where the static probe stands (inlining makes several); at least one.  In
 // `name` a dash also stands for two underscores.

@@ -1,5 +1,7 @@
 #include "daemon/probe_end.h"
 
+#include "capture/collectors.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,15 +10,18 @@ namespace incident::daemon {
 
 using Role = Recorder::UprobeRole;
 
-Result<std::vector<ProbeSite>> ProbeEnd::resolve(int fd, const ProbeTools &tools) const {
-    if (point_.kind == ProbePoint::Kind::Usdt)
-        return find_usdt(fd, point_.provider, point_.name, tools.abilities);
-    auto site =
-        find_function(fd, {point_.symbol, point_.offset, kind_ == Kind::Function}, tools.abilities, tools.debug);
-    if (!site)
-        return fail(site.error());
-    return std::vector<ProbeSite>{std::move(*site)};
+namespace {
+
+using Sites = std::vector<ProbeSite>;
+
+Result<Sites> resolve(int fd, const ProbePoint &point, bool wants_return, const UprobeAbilities &abilities,
+                      const DebugRoots &debug) {
+    if (point.kind == ProbePoint::Kind::Usdt)
+        return find_usdt(fd, point.provider, point.name, abilities);
+    return find_function(fd, {point.symbol, point.offset, wants_return}, abilities, debug);
 }
+
+} // namespace
 
 bool ProbeEnd::knows(const FileIdentity &identity) const {
     return std::ranges::any_of(files_, [&](const File &file) { return file.target.identity == identity; });
@@ -25,17 +30,31 @@ bool ProbeEnd::knows(const FileIdentity &identity) const {
 Result<bool> ProbeEnd::add(TargetFile target, const ProbeTools &tools) {
     if (knows(target.identity))
         return false;
-    auto sites = resolve(target.fd.get(), tools);
+    if (const auto known = refusals_.find(target.identity); known != refusals_.end())
+        return fail(known->second);
     const std::string what =
         point_.kind == ProbePoint::Kind::Usdt ? point_.provider + ":" + point_.name : point_.symbol;
-    if (!sites)
-        return fail(std::move(sites.error()).in(what).in(target.path));
+    const std::string path = target.path;
+    const FileIdentity identity = target.identity;
+    // The reader keeps the file: one that hangs is left to it.
+    auto file = std::make_shared<TargetFile>(std::move(target));
+    auto sites = capture::within<Sites>(resolve_patience, [file, point = point_, wants_return = kind_ == Kind::Function,
+                                                           abilities = tools.abilities, debug = tools.debug] {
+        return resolve(file->fd.get(), point, wants_return, abilities, debug);
+    });
+    if (!sites) {
+        const bool busy = sites.error().code == EBUSY; // which says nothing of this file
+        Error refusal = std::move(sites.error()).in(what).in(path);
+        if (!busy && refusals_.size() < refusals_max)
+            refusals_.emplace(identity, refusal.what);
+        return fail(std::move(refusal));
+    }
     // Processes may still run what a deploy replaced, but not the one before that.
     if (files_.size() >= files_max) {
         detach(files_.front(), tools);
         files_.erase(files_.begin());
     }
-    files_.push_back({std::move(target), std::move(*sites), {}, {}});
+    files_.push_back({std::move(*file), std::move(*sites), {}, {}});
     return true;
 }
 
@@ -150,6 +169,14 @@ std::string ProbeEnd::warning() const {
         for (const auto &site : file.sites)
             if (!site.warning.empty())
                 return fmt::format("{}: {}", site.function.empty() ? point_.name : site.function, site.warning);
+    return {};
+}
+
+std::string ProbeEnd::note() const {
+    for (const auto &file : files_)
+        for (const auto &site : file.sites)
+            if (!site.note.empty())
+                return fmt::format("{} is {}", point_.symbol, site.note);
     return {};
 }
 

@@ -1,14 +1,14 @@
 #include "daemon/probe_elf.h"
 
 #include "capture/collect.h"
-#include "capture/unique_fd.h"
+#include "capture/process_files.h"
+#include "capture/symbol_name.h"
 #include "daemon/elf_image.h"
 #include "daemon/function_leaves.h"
 #include "daemon/probe_words.h"
 #include "daemon/symbol_name.h"
 #include "rules/suggest.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,19 +19,21 @@ namespace incident::daemon {
 
 namespace {
 
-constexpr std::size_t near_max = 4096;       // names kept to find near ones among
-constexpr std::uint64_t walk_max = 1u << 20; // bytes of instructions walked to reach an offset
+constexpr std::size_t near_max = 4096;                   // names kept to find near ones among
+constexpr std::uint64_t walk_max = 1u << 20;             // bytes of instructions walked to reach an offset
+constexpr std::uint64_t demangled_bytes_max = 64u << 20; // some seconds; names are filtered before
 
 struct Function {
     std::string symbol, version;
     std::uint64_t address = 0, size = 0;
     bool default_version = true;
+    bool clone = false;
     std::string text() const {
-        std::string name = demangled(symbol);
-        if (name.empty())
-            name = symbol;
+        const std::string name = readable_name(symbol);
         return version.empty() ? name : name + (default_version ? "@@" : "@") + version;
     }
+    // What it is, or is a copy of: constructors of one text (C1, C2) are one.
+    std::string original() const { return readable_name(capture::clone_name(symbol).stem); }
 };
 
 struct Found {
@@ -40,9 +42,23 @@ struct Found {
     bool default_refused = false;                // that is so of its default version
     bool throws = false;                         // exceptions can pass through this program's functions
     bool switches_stacks = false;                // coroutines
+    std::vector<std::string> parts;              // pieces of the wanted one
     std::vector<std::string> near;               // names that hold the wanted one
     std::vector<std::string> others;
 };
+
+void note_name(const ElfSymbol &symbol, const WantedName &wanted, Found &found) {
+    if (symbol.type != STT_FUNC || !symbol.defined)
+        return;
+    const bool mangled = capture::is_mangled(symbol.name);
+    if (wanted.resembles(symbol.name)) {
+        if (found.near.size() < near_max)
+            found.near.emplace_back(symbol.name);
+    } else if (found.others.size() < near_max && (mangled || (symbol.name.size() <= wanted.base().size() + 2 &&
+                                                              symbol.name.size() + 2 >= wanted.base().size()))) {
+        found.others.emplace_back(symbol.name);
+    }
+}
 
 void look_at(const ElfSymbol &symbol, const WantedName &wanted, Found &found) {
     // what code with clean-ups or handlers calls: C++, Rust
@@ -51,14 +67,12 @@ void look_at(const ElfSymbol &symbol, const WantedName &wanted, Found &found) {
     // the kernel keeps return addresses as one stack a thread, and kills what returns otherwise
     found.switches_stacks |= (!symbol.defined && (symbol.name == "swapcontext" || symbol.name == "makecontext")) ||
                              symbol.name == "jump_fcontext" || symbol.name == "ontop_fcontext";
-    if (!wanted.matches(symbol.name, symbol.version, symbol.default_version)) {
-        if (symbol.type != STT_FUNC || !symbol.defined)
-            return;
-        if (symbol.name.find(wanted.base()) != std::string_view::npos && found.near.size() < near_max)
-            found.near.emplace_back(symbol.name);
-        else if (symbol.name.size() <= wanted.base().size() + 2 && symbol.name.size() + 2 >= wanted.base().size() &&
-                 found.others.size() < near_max)
-            found.others.emplace_back(symbol.name);
+    const auto match = wanted.matches(symbol.name, symbol.version, symbol.default_version);
+    if (match == WantedName::Match::No)
+        return note_name(symbol, wanted, found);
+    if (match == WantedName::Match::Part) {
+        if (found.parts.size() < near_max)
+            found.parts.emplace_back(symbol.name);
         return;
     }
     if (!symbol.defined) {
@@ -74,27 +88,38 @@ void look_at(const ElfSymbol &symbol, const WantedName &wanted, Found &found) {
         auto &function = found.functions[symbol.address];
         // the richest of its aliases' descriptions
         if (function.symbol.empty() || (function.version.empty() && !symbol.version.empty()))
-            function = {std::string(symbol.name), std::string(symbol.version), symbol.address,
-                        std::max(symbol.size, function.size), symbol.default_version};
+            function = {std::string(symbol.name), std::string(symbol.version),
+                        symbol.address,           std::max(symbol.size, function.size),
+                        symbol.default_version,   match == WantedName::Match::Clone};
         function.size = std::max(function.size, symbol.size);
     }
 }
 
 // "f" of a library that has f@@NEW and f@OLD is what a program linked today would get.
 void prefer_default_version(Found &found) {
-    const auto is_default = [](const auto &entry) { return entry.second.default_version; };
+    const auto is_default = [](const auto &entry) { return entry.second.default_version && !entry.second.clone; };
     if (found.default_refused || std::ranges::count_if(found.functions, is_default) == 1)
-        std::erase_if(found.functions, [&](const auto &entry) { return !is_default(entry); });
+        std::erase_if(found.functions, [](const auto &entry) { return !entry.second.default_version; });
 }
 
 std::string why_not_found(const ElfImage &image, bool debug_file, const WantedName &wanted, Found &found) {
     std::string reason = "no such function";
-    for (auto *names : {&found.near, &found.others})
-        for (auto &name : *names)
-            if (const auto readable = demangled(name); !readable.empty())
-                name = readable;
-    const std::string near = found.near.empty() ? rules::nearest(wanted.base(), found.others) : "";
-    if (!found.near.empty())
+    if (!found.parts.empty()) // it was split up, and what is left of it inlined
+        return fmt::format("{}; only pieces of it are left, which are not entered as it is: {}; the compiler has "
+                           "inlined the rest",
+                           reason, list_names(found.parts));
+    std::vector<std::string> same;
+    for (const auto &symbol : found.near)
+        if (wanted.same_but_for_parameters(symbol))
+            same.push_back(readable_name(symbol));
+    for (auto &name : found.near)
+        name = readable_name(name);
+    for (auto &name : found.others)
+        name = capture::function_name(name);
+    const std::string near = found.near.empty() ? rules::nearest(wanted.name(), found.others) : "";
+    if (!same.empty())
+        reason += " with these parameters; there are: " + list_names(same);
+    else if (!found.near.empty())
         reason += "; there are: " + list_names(found.near);
     else if (!near.empty())
         reason += "; did you mean '" + near + "'?";
@@ -103,15 +128,40 @@ std::string why_not_found(const ElfImage &image, bool debug_file, const WantedNa
     return reason + "; a function that the compiler inlined everywhere has no symbol";
 }
 
+// The function and the copies of it, its own first.  Error: the name is that of several.
+Result<std::vector<Function>> choose(const Found &found) {
+    std::vector<Function> all;
+    std::set<std::string> originals, symbols;
+    std::size_t own = 0;
+    bool twice = false;
+    for (const auto &[address, function] : found.functions) {
+        originals.insert(function.original());
+        twice |= !symbols.insert(function.symbol).second;
+        own += !function.clone;
+        all.push_back(function);
+    }
+    if (originals.size() == 1 && own <= 1 && !twice) {
+        std::ranges::stable_partition(all, [](const Function &function) { return !function.clone; });
+        return all;
+    }
+    std::vector<std::string> names;
+    std::set<std::string> distinct;
+    for (const auto &function : all)
+        distinct.insert(function.text());
+    for (const auto &function : all)
+        names.push_back(distinct.size() == all.size() ? function.text() : function.symbol);
+    return fail(fmt::format("{} functions have this name: {}", all.size(), list_names(names)));
+}
+
 UniqueFd open_debug_file(int fd, const DebugRoots &debug) {
     const std::string id = capture::build_id_of_file(fd);
     if (id.size() < 4)
         return UniqueFd();
     for (const auto &directory : debug.directories) {
-        UniqueFd file(::open((directory + "/.build-id/" + id.substr(0, 2) + "/" + id.substr(2) + ".debug").c_str(),
-                             O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-        if (file && capture::build_id_of_file(file.get()) == id)
-            return file;
+        auto file =
+            capture::open_regular(-1, directory + "/.build-id/" + id.substr(0, 2) + "/" + id.substr(2) + ".debug");
+        if (file && capture::build_id_of_file(file->get()) == id)
+            return std::move(*file);
     }
     return UniqueFd();
 }
@@ -160,66 +210,25 @@ Status avoid_return_probe(const ElfImage &image, const Function &function, bool 
     return {};
 }
 
-} // namespace
-
-Result<ProbeSite> find_function(int fd, const FunctionSpec &spec, const UprobeAbilities &abilities,
-                                const DebugRoots &debug) {
-    const auto image = ElfImage::read(fd);
-    if (!image)
-        return fail(image.error());
-    const WantedName wanted(spec.symbol);
-    Found found;
-    const auto walk = [&](const ElfImage &from) {
-        return from.walk_symbols([&](const ElfSymbol &symbol) {
-            look_at(symbol, wanted, found);
-            return true;
-        });
-    };
-    if (auto walked = walk(*image); !walked)
-        return fail(walked.error());
-    UniqueFd debug_fd;
-    if (!image->has_symbols() && found.functions.empty()) {
-        debug_fd = open_debug_file(fd, debug);
-        if (debug_fd)
-            if (const auto other = ElfImage::read(debug_fd.get()))
-                walk(*other); // what it has lost of itself is only not found
-    }
-    if (!image->has_symbols() && !image->has_dynamic_symbols() && !debug_fd)
-        return fail("the file is stripped and its debug file is not installed");
-    prefer_default_version(found);
-    if (found.functions.empty()) {
-        if (!found.refusal.empty())
-            return fail(found.refusal);
-        return fail(why_not_found(*image, static_cast<bool>(debug_fd), wanted, found));
-    }
-    if (found.functions.size() > 1) {
-        std::vector<std::string> names;
-        std::set<std::string> distinct;
-        for (const auto &[address, function] : found.functions)
-            distinct.insert(function.text());
-        for (const auto &[address, function] : found.functions)
-            names.push_back(distinct.size() == found.functions.size() ? function.text() : function.symbol);
-        return fail(fmt::format("{} functions have this name: {}", found.functions.size(), list_names(names)));
-    }
-
-    const Function &function = found.functions.begin()->second;
+Result<ProbeSite> site_of(const ElfImage &image, const Function &function, const FunctionSpec &spec,
+                          const UprobeAbilities &abilities, const Found &found) {
     ProbeSite site;
     site.function = function.text();
-    if (spec.wants_return && is_go(*image))
+    if (spec.wants_return && is_go(image))
         return fail("is in a Go program, whose stacks move: a probe of the return would crash it; give `leave`, or an "
                     "offset");
     if (spec.offset && spec.offset >= std::max<std::uint64_t>(function.size, 1))
         return fail(function.size ? fmt::format("+{:#x} lies beyond the function, which has {:#x} bytes", spec.offset,
                                                 function.size)
                                   : "has no known size, so an offset in it cannot be checked");
-    const auto offset = image->file_offset(function.address, true);
+    const auto offset = image.file_offset(function.address, true);
     if (!offset)
         return fail("has an address that no executable segment holds");
 
     constexpr std::size_t entry_bytes = 32;
     if (spec.offset > walk_max)
         return fail(fmt::format("+{:#x} lies too deep in the function to be checked", spec.offset));
-    const auto code = image->bytes(function.address, spec.offset + entry_bytes);
+    const auto code = image.bytes(function.address, spec.offset + entry_bytes);
     const std::span<const std::uint8_t> all(code);
     if (code.size() <= spec.offset)
         return fail("ends within the function");
@@ -238,9 +247,89 @@ Result<ProbeSite> find_function(int fd, const FunctionSpec &spec, const UprobeAb
     site.warning = price_warning(site.price);
     site.offset = *offset + at;
     if (spec.wants_return && (found.throws || found.switches_stacks))
-        if (auto avoided = avoid_return_probe(*image, function, found.throws, *offset, site); !avoided)
+        if (auto avoided = avoid_return_probe(image, function, found.throws, *offset, site); !avoided)
             return fail(avoided.error());
     return site;
+}
+
+// The places of the function and its copies.  One that cannot be probed takes nothing from the others, but is said.
+Result<std::vector<ProbeSite>> sites_of(const ElfImage &image, const std::vector<Function> &functions,
+                                        const FunctionSpec &spec, const UprobeAbilities &abilities,
+                                        const Found &found) {
+    std::vector<ProbeSite> sites;
+    std::vector<std::string> copies;
+    std::string missed;
+    for (const auto &function : functions) {
+        auto site = site_of(image, function, spec, abilities, found);
+        if (!site && !function.clone)
+            return fail(site.error());
+        if (!site) {
+            missed += fmt::format("{}its copy {} is not probed: {}", missed.empty() ? "" : "; ", function.symbol,
+                                  site.error().what);
+            continue;
+        }
+        if (function.clone)
+            copies.push_back(function.symbol);
+        sites.push_back(std::move(*site));
+    }
+    if (sites.empty())
+        return fail(missed);
+    if (!copies.empty())
+        sites.front().note =
+            fmt::format("{} the copies that the compiler made of it: {}",
+                        functions.front().clone ? "only in the program as" : "probed with", list_names(copies));
+    if (!missed.empty())
+        sites.front().warning += (sites.front().warning.empty() ? "" : "; ") + missed;
+    return sites;
+}
+
+} // namespace
+
+Result<std::vector<ProbeSite>> find_function(int fd, const FunctionSpec &spec, const UprobeAbilities &abilities,
+                                             const DebugRoots &debug) {
+    const auto image = ElfImage::read(fd);
+    if (!image)
+        return fail(image.error());
+    const WantedName wanted(spec.symbol);
+    Found found;
+    const auto walk = [&](const ElfImage &from) {
+        return from.walk_symbols([&](const ElfSymbol &symbol) {
+            look_at(symbol, wanted, found);
+            return wanted.demangled_bytes() < demangled_bytes_max;
+        });
+    };
+    if (auto walked = walk(*image); !walked)
+        return fail(walked.error());
+    UniqueFd debug_fd;
+    if (!image->has_symbols() && found.functions.empty()) {
+        debug_fd = open_debug_file(fd, debug);
+        if (debug_fd)
+            if (const auto other = ElfImage::read(debug_fd.get()))
+                walk(*other); // what it has lost of itself is only not found
+    }
+    if (!image->has_symbols() && !image->has_dynamic_symbols() && !debug_fd)
+        return fail("the file is stripped and its debug file is not installed");
+    if (wanted.demangled_bytes() >= demangled_bytes_max)
+        return fail(fmt::format("is looked for in a program with more than {} MiB of names that it could be: give the "
+                                "mangled one",
+                                demangled_bytes_max >> 20));
+    prefer_default_version(found);
+    if (found.functions.empty()) {
+        if (!found.refusal.empty())
+            return fail(found.refusal);
+        return fail(why_not_found(*image, static_cast<bool>(debug_fd), wanted, found));
+    }
+    auto functions = choose(found);
+    if (!functions)
+        return fail(functions.error());
+    if (spec.offset && functions->size() > 1) { // it counts in one code
+        if (functions->front().clone)
+            return fail(fmt::format("is only in the program as {} copies, each with code of its own: an offset needs "
+                                    "the name of one",
+                                    functions->size()));
+        functions->resize(1);
+    }
+    return sites_of(*image, *functions, spec, abilities, found);
 }
 
 } // namespace incident::daemon

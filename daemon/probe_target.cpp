@@ -1,88 +1,108 @@
 #include "daemon/probe_target.h"
 
 #include "capture/maps.h"
+#include "capture/proc_file.h"
+#include "capture/process_dir.h"
+#include "capture/process_files.h"
+#include "daemon/elf_soname.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <linux/openat2.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#include <sys/sysmacros.h>
 
-#include <fstream>
+#include <set>
 
 namespace incident::daemon {
 
 namespace {
 
-// O_NONBLOCK: the path may lead to a FIFO or a device
-constexpr int how_to_open = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
-constexpr std::streamsize maps_max = 16 << 20; // bytes of /proc/PID/maps looked at
+constexpr std::uint64_t maps_max = 16 << 20; // bytes of /proc/PID/maps looked at
 
 FileIdentity identity_of(const struct stat &status) {
     return {status.st_dev, status.st_ino, static_cast<std::uint64_t>(status.st_size),
             status.st_mtim.tv_sec * 1'000'000'000LL + status.st_mtim.tv_nsec};
 }
 
-Result<TargetFile> target_of(UniqueFd fd, const std::string &path) {
+// What is known of a file without asking its server (AT_STATX_DONT_SYNC).
+Result<FileIdentity> identify_at(int directory, const char *path, int flags) {
+    struct statx status {};
+    if (::statx(directory, path, flags | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &status) != 0)
+        return fail(Error::system(*path ? path : "statx"));
+    return FileIdentity{makedev(status.stx_dev_major, status.stx_dev_minor), status.stx_ino, status.stx_size,
+                        status.stx_mtime.tv_sec * 1'000'000'000LL + status.stx_mtime.tv_nsec};
+}
+
+Result<TargetFile> target_of(Result<UniqueFd> fd, const std::string &path) {
     if (!fd)
-        return fail(Error::system(path));
+        return fail(std::move(fd.error()).in(path));
     struct stat status {};
-    if (::fstat(fd.get(), &status) != 0)
+    if (::fstat(fd->get(), &status) != 0)
         return fail(Error::system(path));
-    if (!S_ISREG(status.st_mode))
-        return fail(path + ": is not a regular file");
-    return TargetFile{std::move(fd), identity_of(status), path};
+    return TargetFile{std::move(*fd), identity_of(status), path};
 }
 
-std::string proc_of(const capture::OsRoots &os, std::uint32_t pid, std::string_view what) {
-    return fmt::format("{}/{}/{}", os.proc, pid, what);
-}
-
-std::string read_maps(const capture::OsRoots &os, std::uint32_t pid) {
-    std::ifstream file(proc_of(os, pid, "maps"), std::ios::binary);
-    std::string text, part(64 * 1024, '\0');
-    while (static_cast<std::streamsize>(text.size()) < maps_max &&
-           (file.read(part.data(), static_cast<std::streamsize>(part.size())) || file.gcount() > 0))
-        text.append(part, 0, static_cast<std::size_t>(file.gcount()));
-    return text;
+std::string name_of(const std::string &path) {
+    return path.substr(path.rfind('/') + 1);
 }
 
 } // namespace
 
 Result<TargetFile> open_on_host(const std::string &path) {
-    return target_of(UniqueFd(::open(path.c_str(), how_to_open)), path);
+    return target_of(capture::open_regular(-1, path), path);
 }
 
 Result<TargetFile> open_in_root_of(const capture::OsRoots &os, std::uint32_t pid, const std::string &path) {
-    const UniqueFd root(::open(proc_of(os, pid, "root").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    const auto process = capture::ProcessDir::open(os, pid);
+    if (!process)
+        return fail(process.error());
+    const auto root = capture::open_root_of(process->fd());
     if (!root)
-        return fail(Error::system("the root of process " + std::to_string(pid)));
-    open_how how{};
-    how.flags = how_to_open;
-    how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
-    return target_of(UniqueFd(static_cast<int>(::syscall(SYS_openat2, root.get(), path.c_str(), &how, sizeof(how)))),
-                     path);
+        return fail(root.error());
+    return target_of(capture::open_regular(root->get(), path), path);
 }
 
 Result<TargetFile> open_deleted_executable(const capture::OsRoots &os, std::uint32_t pid, const std::string &path) {
-    const std::string link = proc_of(os, pid, "exe");
-    std::string text(path.size() + 16, '\0');
-    const ssize_t length = ::readlink(link.c_str(), text.data(), text.size());
-    text.resize(length > 0 ? static_cast<std::size_t>(length) : 0);
-    if (text != path + " (deleted)")
+    const auto process = capture::ProcessDir::open(os, pid);
+    const auto text = process ? capture::read_proc_link(process->fd(), "exe") : fail(process.error());
+    if (!text || *text != path + " (deleted)")
         return fail(path + ": is not what the process executes, or has not been deleted");
-    return target_of(UniqueFd(::open(link.c_str(), how_to_open)), path);
+    return target_of(capture::open_executable_of(process->fd()), path);
 }
 
-Result<TargetFile> open_mapped(const capture::OsRoots &os, std::uint32_t pid, const std::string &name) {
-    const auto maps = capture::Maps::parse(read_maps(os, pid));
+std::string Sonames::of(int found, const FileIdentity &identity) {
+    {
+        const std::lock_guard lock(mutex_);
+        if (const auto known = known_.find(identity); known != known_.end())
+            return known->second;
+    }
+    const auto file = capture::open_regular(-1, fmt::format("/proc/self/fd/{}", found));
+    std::string soname = file ? elf_soname(file->get()) : std::string();
+    const std::lock_guard lock(mutex_);
+    if (known_.size() >= most)
+        known_.clear();
+    return known_.emplace(identity, std::move(soname)).first->second;
+}
+
+Result<TargetFile> open_mapped(const capture::OsRoots &os, std::uint32_t pid, const std::string &name,
+                               Sonames &sonames) {
+    const auto process = capture::ProcessDir::open(os, pid);
+    if (!process)
+        return fail(process.error());
+    const auto text = capture::read_proc_file(process->fd(), "maps", maps_max);
+    const auto maps = capture::Maps::parse(text ? text->bytes : "");
+    for (const auto &mapping : maps.all())
+        if (mapping.is_file() && mapping.execute && name_of(mapping.path) == name)
+            return target_of(capture::open_mapped(process->fd(), mapping), mapping.path);
+    std::set<std::pair<std::string, std::uint64_t>> seen;
     for (const auto &mapping : maps.all()) {
-        if (!mapping.is_file() || !mapping.execute || mapping.path.substr(mapping.path.rfind('/') + 1) != name)
+        if (!mapping.is_file() || !mapping.execute || !seen.emplace(mapping.path, mapping.inode).second)
             continue;
-        // the kernel's own link to the mapped file: leads there though it be deleted
         const std::string link = fmt::format("map_files/{:x}-{:x}", mapping.start, mapping.end);
-        return target_of(UniqueFd(::open(proc_of(os, pid, link).c_str(), how_to_open)), mapping.path);
+        const UniqueFd found(::openat(process->fd(), link.c_str(), O_PATH | O_CLOEXEC));
+        const auto identity = found ? identify(found.get()) : Result<FileIdentity>(fail(""));
+        if (identity && sonames.of(found.get(), *identity) == name)
+            return target_of(capture::open_mapped(process->fd(), mapping), mapping.path);
     }
     return fail(fmt::format("no process it is looked for in has mapped code of '{}'", name));
 }
@@ -95,10 +115,11 @@ Result<FileIdentity> identify_on_host(const std::string &path) {
 }
 
 Result<FileIdentity> identify(int fd) {
-    struct stat status {};
-    if (::fstat(fd, &status) != 0)
-        return fail(Error::system("fstat"));
-    return identity_of(status);
+    return identify_at(fd, "", AT_EMPTY_PATH);
+}
+
+Result<FileIdentity> identify_executable(const capture::OsRoots &os, std::uint32_t pid) {
+    return identify_at(AT_FDCWD, fmt::format("{}/{}/exe", os.proc, pid).c_str(), 0);
 }
 
 std::uint64_t mount_namespace(const capture::OsRoots &os, const std::string &pid) {

@@ -1,4 +1,7 @@
 // Which file a probe's BINARY names: on the host, or in the eyes of a process.
+//
+// What opens or reads a file can hang as long as its file system does: call it within() a deadline.  Only
+// what says so never waits.
 #pragma once
 
 #include "capture/collect.h"
@@ -7,6 +10,8 @@
 
 #include <compare>
 #include <cstdint>
+#include <map>
+#include <mutex>
 #include <string>
 
 namespace incident::daemon {
@@ -36,15 +41,32 @@ Result<TargetFile> open_in_root_of(const capture::OsRoots &os, std::uint32_t pid
 // replaced since.  Error: it was not.
 Result<TargetFile> open_deleted_executable(const capture::OsRoots &os, std::uint32_t pid, const std::string &path);
 
-// The file of which the process has mapped code under that bare name ("libc.so.6"), even
-// if it has been deleted or replaced since.  Error: none (yet).
-Result<TargetFile> open_mapped(const capture::OsRoots &os, std::uint32_t pid, const std::string &name);
+// What libraries call themselves (DT_SONAME: programs are linked with that name, which mostly leads by links to a
+// file of another name).  Remembered by file; usable from several threads.
+class Sonames {
+public:
+    static constexpr std::size_t most = 4096;
+    // found: descriptor that stands for the file's path (O_PATH).  "" : it has none.
+    std::string of(int found, const FileIdentity &identity);
+
+private:
+    std::mutex mutex_;
+    std::map<FileIdentity, std::string> known_;
+};
+
+// The file of which the process has mapped code under that bare name ("libz.so.1"): the file's own name or its
+// soname; even if it has been deleted or replaced since.  Error: none (yet).
+Result<TargetFile> open_mapped(const capture::OsRoots &os, std::uint32_t pid, const std::string &name,
+                               Sonames &sonames);
 
 // As of now; an Error where nothing is there.
 Result<FileIdentity> identify_on_host(const std::string &path);
+// Never waits: as the file system's client knows it now.
 Result<FileIdentity> identify(int fd);
+// What a process executes; never waits.
+Result<FileIdentity> identify_executable(const capture::OsRoots &os, std::uint32_t pid);
 
-// Inode of the process's mount namespace; 0: cannot be told.
+// Inode of the process's mount namespace; 0: cannot be told.  Never waits.
 std::uint64_t mount_namespace(const capture::OsRoots &os, const std::string &pid);
 
 } // namespace incident::daemon

@@ -1,18 +1,17 @@
 #include "daemon/symbol_name.h"
 
-#include <cxxabi.h>
-
 #include <algorithm>
+#include <array>
 #include <cctype>
-#include <cstdlib>
-#include <memory>
 
 namespace incident::daemon {
 
 namespace {
 
+using capture::CloneName;
+
 bool part_of_name(char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '$';
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '$' || static_cast<unsigned char>(c) >= 0x80;
 }
 
 // Spaces only where two words would run together: "unsigned int", not "char const *".
@@ -32,87 +31,97 @@ std::string compact(std::string_view text) {
     return result;
 }
 
-// Where the parameter list of a demangled name begins; npos: it has none.  The list is
-// the last group of parentheses at nesting depth 0 — "operator()(int)", "f(int) const".
-std::size_t parameters_of(std::string_view name) {
-    int depth = 0;
-    std::size_t at = std::string_view::npos;
-    for (std::size_t i = 0; i < name.size(); ++i) {
-        const char c = name[i];
-        if (name.substr(i).starts_with("operator")) {
-            i += 7; // its own symbols are no brackets
-            while (i + 1 < name.size() && std::string_view("<>=-+").find(name[i + 1]) != std::string_view::npos)
-                ++i;
-            if (name.substr(i + 1).starts_with("()"))
-                i += 2;
-            continue;
-        }
-        if (c == '(' && depth == 0)
-            at = i;
-        if (c == '(' || c == '<' || c == '{' || c == '[')
-            ++depth;
-        else if ((c == ')' || c == '>' || c == '}' || c == ']') && depth > 0)
-            --depth;
+// `to` ends in no sign that sets it off from a word behind it.
+void replace_all(std::string &text, std::string_view from, const std::string &to) {
+    for (std::size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size()) {
+        const std::size_t behind = at + from.size();
+        const bool word = !to.empty() && part_of_name(to.back()) && behind < text.size() && part_of_name(text[behind]);
+        text.replace(at, from.size(), word ? to + " " : to);
     }
-    return at;
 }
 
-// "void ns::f<int>" → "ns::f<int>": templates demangle with their return type.
-std::string_view without_return_type(std::string_view name) {
-    int depth = 0;
-    std::size_t begin = 0;
-    for (std::size_t i = 0; i < name.size(); ++i) {
-        if (name.substr(i).starts_with("operator"))
-            break;
-        const char c = name[i];
-        if (c == '<' || c == '(' || c == '{' || c == '[')
-            ++depth;
-        else if (c == '>' || c == ')' || c == '}' || c == ']')
-            --depth;
-        else if (c == ' ' && depth == 0)
-            begin = i + 1;
-    }
-    return name.substr(begin);
+// One spelling of what has several: spaces, the libraries' inline namespaces, ABI tags, the names that
+// typedefs of the standard library stand for.
+std::string comparable(std::string_view name) {
+    std::string text = compact(name);
+    for (const std::string_view inlined : {"std::__cxx11::", "std::__1::"})
+        replace_all(text, inlined, "std::");
+    for (std::size_t tag; (tag = text.find("[abi:")) != std::string::npos;)
+        text.erase(tag, std::min(text.find(']', tag), text.size() - 1) - tag + 1);
+    replace_all(text, "std::basic_string<char,std::char_traits<char>,std::allocator<char>>", "std::string");
+    replace_all(text, "std::basic_string_view<char,std::char_traits<char>>", "std::string_view");
+    for (const std::string_view stream : {"ostream", "istream", "iostream"})
+        replace_all(text, "std::basic_" + std::string(stream) + "<char,std::char_traits<char>>",
+                    "std::" + std::string(stream));
+    return text;
 }
 
+// "ns::f<int>" → "ns::f", Rust's "core::f::<i32>" → "core::f".
 std::string_view without_template_arguments(std::string_view name) {
-    if (!name.ends_with('>') || name.find("operator") != std::string_view::npos)
+    if (!name.ends_with('>') || name.ends_with("operator>") || name.ends_with("operator>>") ||
+        name.ends_with("operator->") || name.ends_with("operator<=>"))
         return name;
     int depth = 0;
     for (std::size_t i = name.size(); i-- > 0;) {
-        depth += name[i] == '>' ? 1 : name[i] == '<' ? -1 : 0;
-        if (depth == 0)
-            return name.substr(0, i);
+        if (name[i] == '>' && (i == 0 || name[i - 1] != '-'))
+            ++depth;
+        else if (name[i] == '<' && --depth == 0) {
+            const std::string_view bare = name.substr(0, i);
+            return bare.ends_with("::") ? bare.substr(0, bare.size() - 2) : bare;
+        }
     }
     return name;
 }
 
-// The last identifier of the function's own name: "ns::f<int>(int)" → "f".
-std::string last_identifier(std::string_view name) {
-    std::string_view own = name.substr(0, parameters_of(name));
-    if (own.find("operator") != std::string_view::npos)
-        return {};
-    own = without_template_arguments(own);
-    std::size_t begin = own.size();
-    while (begin > 0 && part_of_name(own[begin - 1]))
-        --begin;
-    if (begin > 0 && own[begin - 1] == '~') // mangled as a number
-        return {};
-    const std::string last(own.substr(begin));
-    // a constructor is C1/C2 behind its class: "Foo::Foo" still holds "3Foo"
-    return last;
+// What a mangling may abbreviate, or spell otherwise (Itanium C++ ABI 5.1.10, 5.1.3).
+bool may_be_abbreviated(std::string_view word) {
+    static constexpr std::array<std::string_view, 14> words = {
+        "std",           "string",   "basic_string",   "allocator", "ostream",   "basic_ostream", "istream",
+        "basic_istream", "iostream", "basic_iostream", "anonymous", "namespace", "char_traits",   "operator"};
+    return std::ranges::find(words, word) != words.end();
+}
+
+// The last identifier of a name outside of its template arguments and braces that every mangling spells out.
+std::string telling_identifier(std::string_view name) {
+    int depth = 0;
+    std::string found, word;
+    const auto end_word = [&] {
+        const bool plain = !word.empty() && !std::isdigit(static_cast<unsigned char>(word.front())) &&
+                           std::ranges::all_of(word, [](unsigned char c) { return c < 0x80 && c != '$'; });
+        if (plain && depth == 0 && !may_be_abbreviated(word))
+            found = word;
+        word.clear();
+    };
+    for (std::size_t i = 0; i < name.size(); ++i) {
+        if (part_of_name(name[i])) {
+            word += name[i];
+            continue;
+        }
+        if (word == "operator" && depth == 0)
+            break; // its sign, or a type
+        if (word.size() && i > word.size() && name[i - word.size() - 1] == '~')
+            word.clear(); // a destructor's: its class stands before it
+        end_word();
+        if (name[i] == '<' || name[i] == '{' || name[i] == '(' || name[i] == '[')
+            ++depth;
+        else if ((name[i] == '>' && i > 0 && name[i - 1] != '-') || name[i] == '}' || name[i] == ')' || name[i] == ']')
+            --depth;
+    }
+    if (word != "operator")
+        end_word();
+    return found;
+}
+
+// Names of what the compiler makes for a function, not of functions to be asked for: thunks, tables, guards.
+bool is_special(std::string_view symbol) {
+    return symbol.starts_with("_ZT") || symbol.starts_with("_ZG");
 }
 
 } // namespace
 
-std::string demangled(std::string_view symbol) {
-    constexpr std::size_t longest = 16 * 1024; // a demangled name may be far longer than its symbol
-    if (!symbol.starts_with("_Z") || symbol.size() > longest)
-        return {};
-    int status = 0;
-    const std::unique_ptr<char, decltype(&std::free)> text(
-        abi::__cxa_demangle(std::string(symbol).c_str(), nullptr, nullptr, &status), &std::free);
-    return status == 0 && text ? std::string(text.get()) : std::string();
+std::string readable_name(std::string_view symbol) {
+    std::string name = capture::demangled(symbol);
+    return name.empty() ? std::string(symbol) : name;
 }
 
 WantedName::WantedName(std::string_view text) {
@@ -124,35 +133,73 @@ WantedName::WantedName(std::string_view text) {
         base = text.substr(0, sign);
     }
     base_ = base;
-    compact_ = compact(base_);
-    identifier_ = last_identifier(base_);
-    has_parameters_ = parameters_of(compact_) != std::string::npos;
+    const std::string_view unhashed = capture::without_rust_hash(base);
+    if (unhashed.size() != base.size()) {
+        hash_ = "17h" + std::string(base.substr(base.size() - 16)) + "E";
+        base = unhashed;
+    }
+    const auto parts = capture::function_name_parts(base);
+    whole_ = comparable(base);
+    name_ = comparable(parts.name);
+    parameters_ = comparable(std::string(parts.parameters) + std::string(parts.qualifiers));
+    identifier_ = telling_identifier(without_template_arguments(parts.name));
 }
 
-bool WantedName::matches(std::string_view symbol, std::string_view version, bool default_version) const {
+std::string WantedName::name() const {
+    return std::string(capture::function_name_parts(base_).name);
+}
+
+WantedName::Match WantedName::matches(std::string_view symbol, std::string_view version, bool default_version) const {
     if (!version_.empty() && (version != version_ || (needs_default_ && !default_version)))
-        return false;
+        return Match::No;
     if (symbol == base_)
-        return true;
-    if (!symbol.starts_with("_Z") || base_.starts_with("_Z"))
-        return false;
+        return Match::Yes;
+    const auto clone = capture::clone_name(symbol);
+    const Match match = clone.kind == CloneName::Kind::Itself  ? Match::Yes
+                        : clone.kind == CloneName::Kind::Entry ? Match::Clone
+                                                               : Match::Part;
+    if (clone.stem == base_)
+        return match;
+    if (!capture::is_mangled(clone.stem) || capture::is_mangled(base_))
+        return Match::No;
     if (!identifier_.empty() && symbol.find(identifier_) == std::string_view::npos)
-        return false;
-    return matches_demangled(symbol);
+        return Match::No;
+    if (!clone.suffix.empty() && base_.ends_with(']') && base_.find(" [clone ") != std::string::npos)
+        return comparable(capture::demangled(symbol)) == whole_ ? Match::Yes : Match::No;
+    return matches_demangled(clone.stem) ? match : Match::No;
 }
 
 bool WantedName::matches_demangled(std::string_view symbol) const {
-    std::string name = demangled(symbol);
-    // parts that the compiler split off (".cold", ".part.0") are not the function
-    if (name.empty() || name.find("[clone ") != std::string::npos)
+    if (!hash_.empty() && !symbol.ends_with(hash_))
         return false;
-    if (compact(name) == compact_)
+    demangled_bytes_ += symbol.size();
+    const std::string text = capture::demangled(symbol);
+    if (text.empty())
+        return false;
+    if (comparable(text) == whole_)
         return true;
-    const std::size_t parameters = parameters_of(name);
-    const std::string_view own = without_return_type(std::string_view(name).substr(0, parameters));
-    if (has_parameters_) // "f<int>(int)" for "void f<int>(int)"
-        return compact(std::string(own) + (parameters == std::string::npos ? "" : name.substr(parameters))) == compact_;
-    return compact(own) == compact_ || compact(without_template_arguments(own)) == compact_;
+    if (is_special(symbol))
+        return false;
+    const auto parts = capture::function_name_parts(text);
+    const std::string name = comparable(parts.name);
+    if (name == whole_) // also where that reads as if it had parameters: "A::operator int (*)()"
+        return true;
+    if (!parameters_.empty() &&
+        comparable(std::string(parts.parameters) + std::string(parts.qualifiers)) != parameters_)
+        return false;
+    return name == name_ || without_template_arguments(name) == name_;
+}
+
+bool WantedName::same_but_for_parameters(std::string_view symbol) const {
+    if (!capture::is_mangled(symbol) || is_special(symbol))
+        return false;
+    const std::string text = capture::demangled(capture::clone_name(symbol).stem);
+    const std::string name = comparable(capture::function_name_parts(text).name);
+    return !text.empty() && (name == name_ || without_template_arguments(name) == without_template_arguments(name_));
+}
+
+bool WantedName::resembles(std::string_view symbol) const {
+    return symbol.find(identifier_.empty() ? base_ : identifier_) != std::string_view::npos;
 }
 
 } // namespace incident::daemon

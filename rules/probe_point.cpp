@@ -128,8 +128,8 @@ private:
         }
         if (symbol.empty())
             return problem(begin, 0, "the probe has no function", "an offset counts from a function: main+0x1f");
-        if (symbol.find_first_of("*?") != std::string_view::npos && symbol.find('(') == std::string_view::npos &&
-            symbol.find("operator") == std::string_view::npos)
+        if (symbol.find_first_of("*?") != std::string_view::npos &&
+            symbol.find_first_of("(<") == std::string_view::npos && symbol.find("operator") == std::string_view::npos)
             return problem(begin, symbol.size(), "a probe is one function: patterns are not taken here");
         if (symbol.find_first_not_of("0123456789") == std::string_view::npos || symbol.starts_with("0x"))
             return problem(begin, symbol.size(), fmt::format("{} is not a function", quote(symbol)),

@@ -49,11 +49,12 @@ protected:
             victim);
     }
     void put(std::uint32_t index, const std::string &function, Role role, const Victim &victim) {
-        const auto site = find_function(fd.get(), {function, 0, role == Role::LeaveCall && !return_probes}, abilities);
-        ASSERT_TRUE(site) << site.error().what;
-        std::vector<std::uint64_t> offsets{site->offset};
-        if (!site->returns.empty()) {
-            offsets = site->returns;
+        const auto sites = find_function(fd.get(), {function, 0, role == Role::LeaveCall && !return_probes}, abilities);
+        ASSERT_TRUE(sites) << sites.error().what;
+        const ProbeSite &site = sites->front();
+        std::vector<std::uint64_t> offsets{site.offset};
+        if (!site.returns.empty()) {
+            offsets = site.returns;
             role = Role::LeaveAtRet;
         }
         for (const auto offset : offsets) {

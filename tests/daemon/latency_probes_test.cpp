@@ -1,6 +1,7 @@
 // LatencyProbes and OverdueScanner on a kernel side that only remembers what it was told.
 #include "daemon/latency_probes.h"
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/stat.h>
@@ -287,7 +288,7 @@ TEST(CallTraps, MoreOfTheDearerKindIsMore) {
 
 TEST_F(Probes, ACallRunsIntoTheTrapsOfBothEnds) {
     deploy("work"); // "mov %edi,%eax; ret", or with frame pointers a push
-    const ProbeTools tools{kernel, detacher, {}, UprobeAbilities{}, {}};
+    const ProbeTools tools{kernel, detacher, {}, UprobeAbilities{}, {}, std::make_shared<Sonames>()};
     const auto traps = [&](ProbeEnd::Kind kind) {
         ProbeEnd end(wanted("work").enter, kind, 0);
         auto file = open_on_host(binary);
@@ -352,6 +353,79 @@ TEST_F(Probes, ALibraryIsLookedForAmongTheMappings) {
     EXPECT_EQ(probes.next_wake(), 20 * ms); // it may not have been mapped yet
     probes.wake(20 * ms, ignore);
     EXPECT_EQ(probes.next_wake(), 220 * ms);
+}
+
+TEST_F(Probes, ALibraryIsKnownByWhatItCallsItself) {
+    std::ofstream(root / "lib.c") << "int work(int a) { return a; }\n";
+    const std::string library = (root / "libwork.so.1.2.13").string();
+    ASSERT_EQ(
+        std::system(
+            ("cc -shared -fPIC -O1 -Wl,-soname,libwork.so.1 -o " + library + " " + (root / "lib.c").string()).c_str()),
+        0);
+    void *const loaded = ::dlopen(library.c_str(), RTLD_NOW);
+    ASSERT_NE(loaded, nullptr) << ::dlerror();
+    struct stat status {};
+    ASSERT_EQ(::stat(library.c_str(), &status), 0);
+    const auto pid = static_cast<std::uint32_t>(::getpid());
+    for (const char *name : {"libwork.so.1", "libwork.so.1.2.13"}) {
+        auto probe = wanted("work", false);
+        probe.enter.binary = name;
+        probe.enter.text = name;
+        probes.set({probe}, 0);
+        probes.process_seen(pid, everybody, 0);
+        EXPECT_NE(state(), State::Unavailable) << name << ": " << reason();
+        const auto live = kernel.settled(2);
+        ASSERT_THAT(live, SizeIs(2)) << name;
+        EXPECT_EQ(live[0].inode, status.st_ino);
+    }
+    // upgraded while it runs: what is mapped is what is probed
+    fs::remove(library);
+    auto probe = wanted("work", false);
+    probe.enter.binary = "libwork.so.1";
+    probe.enter.text = "again";
+    probes.set({probe}, 0);
+    probes.process_seen(pid, everybody, 0);
+    ASSERT_THAT(kernel.settled(2), SizeIs(2));
+    EXPECT_EQ(kernel.settled(2)[0].inode, status.st_ino);
+    ::dlclose(loaded);
+}
+
+TEST_F(Probes, ALibraryThatNobodyHasMappedMayBeMisspelt) {
+    auto probe = wanted("getenv");
+    probe.enter.binary = "libc.so.7";
+    probes.set({probe}, 0);
+    EXPECT_EQ(state(), State::Unavailable);
+    EXPECT_THAT(reason(), HasSubstr("has mapped 'libc.so.7' yet; did you mean 'libc.so.6'?"));
+}
+
+TEST_F(Probes, TheCopiesOfAFunctionAreProbedWithItAndSaid) {
+    std::ofstream(root / "source.c")
+        << "int work(int a) { return a; }\nint copy(int a) __asm__(\"work.constprop.0\");\n"
+           "int copy(int a) { return a; }\nint main(void) { return 0; }\n";
+    ASSERT_EQ(
+        std::system(("cc -O0 -fcf-protection=none -o " + binary.string() + " " + (root / "source.c").string()).c_str()),
+        0);
+    probes.set({wanted("work")}, 0);
+    const auto live = kernel.settled(4);
+    ASSERT_THAT(live, SizeIs(4));
+    EXPECT_EQ(state(), State::Active) << reason();
+    EXPECT_EQ(reason(), "work is probed with the copies that the compiler made of it: work.constprop.0");
+}
+
+TEST_F(Probes, WhatWasFoundOutOfAFileSaysNothingOfTheNext) {
+    deploy("other");
+    const ProbeTools tools{kernel, detacher, {}, UprobeAbilities{}, {}, std::make_shared<Sonames>()};
+    ProbeEnd end(wanted("work").enter, ProbeEnd::Kind::Enter, 0);
+    const auto add = [&] {
+        auto file = open_on_host(binary);
+        const auto added = end.add(std::move(*file), tools);
+        return added ? std::string("found") : added.error().what;
+    };
+    const std::string why = add();
+    EXPECT_THAT(why, HasSubstr("no such function"));
+    EXPECT_EQ(add(), why);
+    deploy("work"); // another file
+    EXPECT_EQ(add(), "found");
 }
 
 // ---- calls in flight ------------------------------------------------------------------

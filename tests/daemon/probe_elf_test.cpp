@@ -1,6 +1,7 @@
 // Names to places in ELF files, on programs that the compiler makes for each test.
 #include "capture/unique_fd.h"
 #include "daemon/elf_image.h"
+#include "daemon/elf_soname.h"
 #include "daemon/probe_elf.h"
 #include "daemon/symbol_name.h"
 
@@ -42,9 +43,15 @@ protected:
     void run(const std::string &command) {
         ASSERT_EQ(std::system(("cd " + root.string() + " && " + command).c_str()), 0);
     }
-    Result<ProbeSite> find(const fs::path &file, FunctionSpec spec, UprobeAbilities abilities = {}) {
+    Result<std::vector<ProbeSite>> find_all(const fs::path &file, FunctionSpec spec, UprobeAbilities abilities = {}) {
         const UniqueFd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
         return find_function(fd.get(), spec, abilities, {{(root / "debug").string()}});
+    }
+    Result<ProbeSite> find(const fs::path &file, FunctionSpec spec, UprobeAbilities abilities = {}) {
+        auto sites = find_all(file, std::move(spec), abilities);
+        if (!sites)
+            return fail(sites.error());
+        return std::move(sites->front());
     }
     std::string refusal(const fs::path &file, FunctionSpec spec) {
         const auto site = find(file, std::move(spec));
@@ -140,6 +147,165 @@ TEST_F(ProbeElf, DemangledNamesAndOverloads) {
         EXPECT_TRUE(find(file, {name})) << name << ": " << refusal(file, {name});
     EXPECT_THAT(refusal(file, {"f"}), Not(HasSubstr("found")));
     EXPECT_THAT(refusal(file, {"ns::Klass::metod"}), HasSubstr("no such function"));
+}
+
+// Functions of these names, one after another, each a few bytes long.
+std::string functions(std::initializer_list<const char *> names) {
+    std::string text;
+    for (const std::string name : names)
+        text += "__asm__(\".globl \\\"" + name + "\\\"\\n.type \\\"" + name + "\\\",@function\\n\\\"" + name +
+                "\\\": push %rbx; pop %rbx; ret\\n.size \\\"" + name + "\\\",.-\\\"" + name + "\\\"\");\n";
+    return text + "int main(void) { return 0; }\n";
+}
+
+TEST_F(ProbeElf, RustNamesWithoutWhatDiffersFromBuildToBuild) {
+    const auto file =
+        build(functions({"_ZN7mycrate6handle17h6d239337de68b4efE", "_RNvXs_Cs1234_7mycrateNtB4_3FooNtB4_3Bar3run",
+                         "_ZN7mycrate4main28_$u7b$$u7b$closure$u7d$$u7d$17h0123456789abcdefE",
+                         "_RINvNtC3std3mem8align_ofdE", "_RINvNtC3std3mem8align_ofmE"}),
+              "-O1");
+    for (const char *name :
+         {"mycrate::handle", "mycrate::handle::h6d239337de68b4ef", "_ZN7mycrate6handle17h6d239337de68b4efE"}) {
+        const auto site = find(file, {name});
+        ASSERT_TRUE(site) << name << ": " << site.error().what;
+        EXPECT_EQ(site->offset, offset_of(file, "_ZN7mycrate6handle17h6d239337de68b4efE")) << name;
+        EXPECT_EQ(site->function, "mycrate::handle");
+    }
+    EXPECT_THAT(refusal(file, {"mycrate::handle::h0000000000000000"}), HasSubstr("there are: mycrate::handle"));
+    EXPECT_THAT(refusal(file, {"mycrate::handel"}), HasSubstr("did you mean 'mycrate::handle'?"));
+    for (const char *name :
+         {"<mycrate::Foo as mycrate::Bar>::run", "mycrate::main::{{closure}}", "std::mem::align_of::<f64>"})
+        EXPECT_TRUE(find(file, {name})) << name << ": " << refusal(file, {name});
+    EXPECT_THAT(refusal(file, {"std::mem::align_of"}),
+                AllOf(HasSubstr("2 functions have this name"), HasSubstr("std::mem::align_of::<u32>")));
+}
+
+TEST_F(ProbeElf, TypesAsPeopleSpellThem) {
+    const auto file = build("#include <string>\n#include <ostream>\n#include <map>\n"
+                            "void put(std::string const &a, std::ostream &) { asm volatile(\"\"); }\n"
+                            "void put(std::string const &a, int) { asm volatile(\"\"); }\n"
+                            "[[gnu::abi_tag(\"v2\")]] int tagged(int a) { return a; }\n"
+                            "struct A { operator bool() const; void operator<<(int); int (*pick())(int); };\n"
+                            "A::operator bool() const { return true; }\nvoid A::operator<<(int) {}\n"
+                            "int (*A::pick())(int) { return nullptr; }\n"
+                            "namespace { [[gnu::noinline, gnu::used]] void hidden() { asm volatile(\"\"); } }\n"
+                            "int main() { }\n",
+                            "-O1 -lstdc++", "c++");
+    for (const char *name :
+         {"put(std::string const&, int)",
+          "put(std::__cxx11::basic_string<char, std::char_traits<char>, "
+          "std::allocator<char> > const&, int)",
+          "put(std::__cxx11::basic_string<char,std::char_traits<char>,std::allocator<char>> const&,int)",
+          "put(std::string const&, std::ostream&)", "tagged", "tagged(int)", "tagged[abi:v2](int)", "A::operator bool",
+          "A::operator bool() const", "A::operator<<", "A::pick", "A::pick()", "(anonymous namespace)::hidden"})
+        EXPECT_TRUE(find(file, {name})) << name << ": " << refusal(file, {name});
+    EXPECT_THAT(refusal(file, {"put(char const*, int)"}),
+                AllOf(HasSubstr("no such function with these parameters; there are: "),
+                      HasSubstr("put(std::__cxx11::basic_string")));
+    EXPECT_THAT(refusal(file, {"put(const std::string&, int)"}), HasSubstr("with these parameters; there are: "));
+    EXPECT_THAT(refusal(file, {"A::pikc"}), HasSubstr("did you mean 'A::pick'?"));
+}
+
+TEST_F(ProbeElf, AFunctionIsProbedWithTheCopiesMadeOfIt) {
+    const auto file =
+        build(functions({"f", "f.constprop.0", "f.isra.0", "f.isra.0.cold", "f.part.0", "f2.isra.0", "_Z1gi",
+                         "_Z1gi.constprop.1", "only.constprop.0", "only.constprop.1", "pieces.part.0", "pieces.cold"}),
+              "-O1");
+    const auto offsets = [&](const char *name) {
+        std::vector<std::uint64_t> all;
+        const auto sites = find_all(file, {name});
+        EXPECT_TRUE(sites) << sites.error().what;
+        for (const auto &site : sites ? *sites : std::vector<ProbeSite>{})
+            all.push_back(site.offset);
+        return all;
+    };
+    const auto at = [&](const char *symbol) { return offset_of(file, symbol); };
+    EXPECT_THAT(offsets("f"), ElementsAre(at("f"), at("f.constprop.0"), at("f.isra.0")));
+    EXPECT_EQ(find(file, {"f"})->note, "probed with the copies that the compiler made of it: f.constprop.0, f.isra.0");
+    for (const char *name : {"g", "g(int)", "_Z1gi"})
+        EXPECT_THAT(offsets(name), ElementsAre(at("_Z1gi"), at("_Z1gi.constprop.1"))) << name;
+    EXPECT_THAT(offsets("only"), ElementsAre(at("only.constprop.0"), at("only.constprop.1")));
+    EXPECT_THAT(find(file, {"only"})->note, HasSubstr("only in the program as the copies"));
+    EXPECT_THAT(offsets("only.constprop.1"), ElementsAre(at("only.constprop.1")));
+    EXPECT_THAT(offsets("f.part.0"), ElementsAre(at("f.part.0"))) << "asked for by name";
+    EXPECT_THAT(offsets("f2"), ElementsAre(at("f2.isra.0")));
+    EXPECT_THAT(refusal(file, {"pieces"}),
+                AllOf(HasSubstr("only pieces of it are left"), HasSubstr("pieces.cold, pieces.part.0")));
+    // an offset counts in one code
+    EXPECT_EQ(find_all(file, {"f", 1})->size(), 1u);
+    EXPECT_THAT(refusal(file, {"only", 1}), HasSubstr("2 copies, each with code of its own"));
+}
+
+TEST_F(ProbeElf, TheCopiesThatGccMakesAreFound) {
+    const auto file = build("__attribute__((noinline)) static int slow(int a, int b) { asm volatile(\"\" :: \"r\"(a)); "
+                            "return a + b; }\n"
+                            "int main(int c, char **v) { return slow(c, 3) + slow(c + 1, 3); }\n",
+                            "-O2");
+    const auto site = find(file, {"slow"});
+    ASSERT_TRUE(site) << site.error().what;
+}
+
+TEST_F(ProbeElf, TwoFunctionsOfOneNameAreNoCopies) {
+    std::ofstream(root / "other.c")
+        << "__attribute__((noinline)) static int f(int a) { asm volatile(\"\"); return a; }\n"
+           "int other(int a) { return f(a); }\n";
+    const auto file = build("__attribute__((noinline)) static int f(int a) { asm volatile(\"\"); return a; }\n"
+                            "int other(int);\nint main(int c, char **v) { return f(c) + other(c); }\n",
+                            "-O1 other.c");
+    EXPECT_THAT(refusal(file, {"f"}), HasSubstr("2 functions have this name"));
+}
+
+TEST_F(ProbeElf, TheSonameOfALibrary) {
+    const auto named = build("int f(void) { return 1; }\n", "-shared -fPIC -Wl,-soname,libwork.so.1");
+    const auto unnamed = build("int f(void) { return 1; }\n", "-shared -fPIC");
+    const auto soname = [](const fs::path &file) {
+        const UniqueFd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+        return elf_soname(fd.get());
+    };
+    EXPECT_EQ(soname(named), "libwork.so.1");
+    EXPECT_EQ(soname(unnamed), "");
+    EXPECT_EQ(soname(build(two_functions, "-O1")), "");
+    EXPECT_EQ(soname(root / "source"), "");
+    EXPECT_EQ(
+        soname(build("int f(void) { return 1; }\n", "-shared -fPIC -Wl,-soname," + std::string(soname_max + 1, 'x'))),
+        "");
+    std::string bytes;
+    {
+        std::ifstream in(named, std::ios::binary);
+        bytes.assign(std::istreambuf_iterator<char>(in), {});
+    }
+    std::mt19937 random(815);
+    for (int round = 0; round < 400; ++round) {
+        std::string copy = bytes;
+        for (int change = 0; change < 1 + round % 8; ++change)
+            copy[16 + random() % (round % 2 ? 1024 : copy.size() - 16)] = static_cast<char>(random());
+        if (round % 10 == 9)
+            copy.resize(random() % copy.size());
+        std::ofstream(root / "bad", std::ios::binary) << copy;
+        EXPECT_LE(soname(root / "bad").size(), soname_max);
+    }
+}
+
+TEST_F(ProbeElf, TheLinkersCacheKnowsSonames) {
+    EXPECT_THAT(cached_sonames((root / "none").string()), IsEmpty());
+    if (fs::exists("/etc/ld.so.cache"))
+        EXPECT_THAT(cached_sonames(), testing::Contains("libc.so.6"));
+    std::string cache = "glibc-ld.so.cache1.1";
+    const auto add = [&](auto... words) {
+        for (const std::uint32_t word : {static_cast<std::uint32_t>(words)...})
+            cache.append(reinterpret_cast<const char *>(&word), sizeof(word));
+    };
+    add(3, 8, 0, 0, 0, 0, 0);
+    add(1, 120, 120, 0, 0, 0); // the first name
+    add(1, 0xffffffff, 0, 0, 0, 0);
+    add(1, 127, 0, 0, 0, 0); // the NUL at the end
+    cache += std::string("liba.so\0", 8);
+    std::ofstream(root / "cache", std::ios::binary) << cache;
+    EXPECT_THAT(cached_sonames((root / "cache").string()), ElementsAre("liba.so", ""));
+    for (std::size_t length = 0; length < cache.size(); ++length) {
+        std::ofstream(root / "cache", std::ios::binary) << cache.substr(0, length);
+        (void)cached_sonames((root / "cache").string());
+    }
 }
 
 TEST_F(ProbeElf, VersionedSymbolsOfALibrary) {

@@ -3,13 +3,14 @@
 import shutil
 import signal
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from lib.daemon import CRASH_RULE
 from lib.postgres import SERVER, postgres, probe
 from lib.programs import victim
-from lib.victims import finish, start
+from lib.victims import finish, running, start
 from lib.wait import until
 
 ALLOW = "[safety]\nallow_dump = true\n"
@@ -125,6 +126,15 @@ def test_the_kernel_dumps_it_in_the_slow_call_itself(daemon, coredump_host):
     dump = incident.record["dump"]
     assert dump["asked"] and dump["sent"], dump
     assert dump["by"] == "kernel"
+
+
+def test_a_library_by_its_soname(daemon, tmp_path):
+    """Its file has another name (Debian's libz.so.1 is a link)."""
+    deflater = shutil.copy(Path("/usr/bin/python3").resolve(), tmp_path / "deflater")
+    watcher = daemon(rules=rule('probe = "uprobe:libz.so.1:deflate"', "100us", "", 'match = { comm = ["deflater"] }'))
+    with running(deflater, "-c", "import zlib\nwhile True: zlib.compress(b'x' * 3000000)"):
+        incident = until(watcher.incidents, "an incident", watcher.tail)[0]
+    assert " in deflate" in incident.record["summary"]
 
 
 def test_a_missing_symbol(daemon):

@@ -63,6 +63,9 @@ TEST(Conditions, Latency) {
     EXPECT_EQ(only<LatencyCondition>(demangled).when, When::Deadline);
     EXPECT_EQ(demangled.dump, (Dump{.signal = SIGQUIT, .dry_run = true}));
 
+    const auto &rust = only<LatencyCondition>(rule_of("good-latency.toml", "rust"));
+    EXPECT_EQ(rust.enter.symbol, "<dyn core::any::Any + core::marker::Send as app::Run<*mut u8>>::run");
+
     const auto &places = rule_of("good-latency.toml", "two-places");
     EXPECT_EQ(only<LatencyCondition>(places).enter.offset, 16u);
     ASSERT_TRUE(only<LatencyCondition>(places).leave.has_value());
