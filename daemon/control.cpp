@@ -2,12 +2,15 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/epoll.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/timerfd.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 
@@ -15,8 +18,6 @@ namespace incident::daemon {
 
 namespace {
 
-constexpr std::size_t request_limit = 4096;
-constexpr timeval patience{1, 0};
 constexpr std::string_view running = "\n", stopped = " stopped\n"; // what follows the pid
 
 } // namespace
@@ -61,9 +62,11 @@ void StateLock::release() {
     (void)write(stopped);
 }
 
-Result<Control> Control::listen(const std::string &state, std::function<std::string(const std::string &)> answer) {
+Result<Control> Control::listen(const std::string &state, std::function<std::string(const std::string &)> answer,
+                                std::chrono::milliseconds patience) {
     Control control;
     control.answer_ = std::move(answer);
+    control.patience_ = patience;
     // sun_path holds 107 bytes: go through the directory's descriptor.
     const UniqueFd directory(::open(state.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     if (!directory)
@@ -83,6 +86,15 @@ Result<Control> Control::listen(const std::string &state, std::function<std::str
     control.path_ = state + "/control.sock";
     if (::listen(control.socket_.get(), 16))
         return fail(Error::system("listening on " + control.path_));
+    control.ready_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
+    control.timer_ = UniqueFd(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+    for (const int fd : {control.socket_.get(), control.timer_.get()}) {
+        epoll_event event{};
+        event.events = EPOLLIN;
+        event.data.fd = fd;
+        if (fd < 0 || ::epoll_ctl(control.ready_.get(), EPOLL_CTL_ADD, fd, &event))
+            return fail(Error::system("watching " + control.path_));
+    }
     return control;
 }
 
@@ -91,27 +103,104 @@ Control::~Control() {
         ::unlink(path_.c_str());
 }
 
-void Control::serve() {
-    const UniqueFd peer(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    if (!peer)
-        return;
-    ::setsockopt(peer.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
-    ::setsockopt(peer.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-    std::string request;
+void Control::accept_all() {
+    // At most so many in a turn: whoever connects without end does not keep the others waiting.
+    for (std::size_t i = 0; i < connections_max; ++i) {
+        UniqueFd socket(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+        if (!socket)
+            return;
+        if (peers_.size() >= connections_max)
+            peers_.pop_front();
+        peers_.push_back({std::move(socket), std::chrono::steady_clock::now() + patience_, {}, {}, 0, false});
+        epoll_event event{};
+        event.events = EPOLLIN;
+        event.data.fd = peers_.back().socket.get();
+        if (::epoll_ctl(ready_.get(), EPOLL_CTL_ADD, event.data.fd, &event) || !proceed(peers_.back()))
+            peers_.pop_back();
+    }
+}
+
+// false: nobody is there any more.
+bool Control::read_request(Peer &peer) {
     char buffer[512];
-    while (request.size() < request_limit && request.find('\n') == request.npos) {
-        const ssize_t got = ::read(peer.get(), buffer, sizeof(buffer));
-        if (got <= 0)
+    while (peer.request.size() < request_max && peer.request.find('\n') == peer.request.npos) {
+        const ssize_t got = ::read(peer.socket.get(), buffer, sizeof(buffer));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return errno == EAGAIN;
+        if (got == 0) { // it has said all
+            peer.request += '\n';
             break;
-        request.append(buffer, static_cast<std::size_t>(got));
+        }
+        peer.request.append(buffer, static_cast<std::size_t>(got));
     }
-    const std::string reply = answer_(request.substr(0, request.find('\n')));
-    for (std::size_t sent = 0; sent < reply.size();) {
-        const ssize_t wrote = ::send(peer.get(), reply.data() + sent, reply.size() - sent, MSG_NOSIGNAL);
+    return true;
+}
+
+bool Control::proceed(Peer &peer) {
+    if (!peer.answered) {
+        if (!read_request(peer))
+            return false;
+        if (peer.request.size() < request_max && peer.request.find('\n') == peer.request.npos)
+            return true; // the rest is to come
+        peer.reply = answer_(peer.request.substr(0, peer.request.find('\n')));
+        peer.answered = true;
+    }
+    while (peer.sent < peer.reply.size()) {
+        const ssize_t wrote = ::send(peer.socket.get(), peer.reply.data() + peer.sent, peer.reply.size() - peer.sent,
+                                     MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (wrote < 0 && errno == EINTR)
+            continue;
+        if (wrote < 0 && errno == EAGAIN) {
+            wait_for(peer, true);
+            return true;
+        }
         if (wrote <= 0)
-            break; // the peer has gone, or does not read: its loss
-        sent += static_cast<std::size_t>(wrote);
+            return false; // the peer has gone: its loss
+        peer.sent += static_cast<std::size_t>(wrote);
     }
+    return false;
+}
+
+void Control::wait_for(const Peer &peer, bool to_write) {
+    epoll_event event{};
+    event.events = to_write ? EPOLLOUT : EPOLLIN;
+    event.data.fd = peer.socket.get();
+    (void)::epoll_ctl(ready_.get(), EPOLL_CTL_MOD, event.data.fd, &event);
+}
+
+// And sets the clock for the next one.
+void Control::give_up_late() {
+    const auto now = std::chrono::steady_clock::now();
+    while (!peers_.empty() && peers_.front().until <= now) // all have the same patience: the oldest ends first
+        peers_.pop_front();
+    itimerspec when{};
+    if (!peers_.empty()) {
+        const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(peers_.front().until - now).count() + 1;
+        when.it_value.tv_sec = ns / 1'000'000'000;
+        when.it_value.tv_nsec = ns % 1'000'000'000;
+    }
+    (void)::timerfd_settime(timer_.get(), 0, &when, nullptr);
+}
+
+void Control::serve() {
+    epoll_event events[connections_max + 2];
+    const int count = ::epoll_wait(ready_.get(), events, std::size(events), 0);
+    for (int i = 0; i < count; ++i) {
+        const int fd = events[i].data.fd;
+        if (fd == timer_.get()) {
+            std::uint64_t ignored;
+            (void)!::read(fd, &ignored, sizeof(ignored));
+            continue;
+        }
+        const auto peer =
+            std::ranges::find_if(peers_, [fd](const Peer &candidate) { return candidate.socket.get() == fd; });
+        if (peer != peers_.end() && !proceed(*peer))
+            peers_.erase(peer);
+    }
+    accept_all(); // after those that were ready: a new one may get the number of one that has just ended
+    give_up_late();
 }
 
 } // namespace incident::daemon

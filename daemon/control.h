@@ -1,11 +1,14 @@
 // <state>/control.sock: one JSON request line, one JSON document back, then the
-// connection closes.  Root only (0600 in a 0700 directory).
+// connection closes.  Root only (0600 in a 0700 directory).  Nothing here waits for a peer: each
+// connection goes on when its descriptor is ready, within a time and a size of its own.
 #pragma once
 
 #include "capture/result.h"
 #include "capture/unique_fd.h"
 
+#include <chrono>
 #include <functional>
+#include <list>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -37,20 +40,44 @@ private:
 
 class Control {
 public:
+    static constexpr std::size_t connections_max = 16;
+    static constexpr std::size_t request_max = 4096;           // bytes
+    static constexpr std::chrono::milliseconds patience{5000}; // for all of a connection
+
     // answer(request line) → document.  The caller holds the state's lock.
-    static Result<Control> listen(const std::string &state, std::function<std::string(const std::string &)> answer);
-    int fd() const { return socket_.get(); }
-    void serve(); // one waiting connection; a slow or silent peer is given up after a second
+    static Result<Control> listen(const std::string &state, std::function<std::string(const std::string &)> answer,
+                                  std::chrono::milliseconds patience = Control::patience);
+    // Readable when there is something to do for any connection.
+    int fd() const { return ready_.get(); }
+    // Does what can be done without waiting.  A peer that is slow, silent or does not read is given up when its
+    // time is over; where there are too many, the one that has been at it longest makes room for the next.
+    void serve();
+    std::size_t connections() const { return peers_.size(); }
 
     Control(Control &&) noexcept = default;
     Control &operator=(Control &&) = delete;
     ~Control();
 
 private:
+    struct Peer {
+        UniqueFd socket;
+        std::chrono::steady_clock::time_point until;
+        std::string request, reply;
+        std::size_t sent = 0;
+        bool answered = false;
+    };
     Control() = default;
-    UniqueFd socket_;
+    void accept_all();
+    bool proceed(Peer &peer); // false: it is over
+    bool read_request(Peer &peer);
+    void wait_for(const Peer &peer, bool to_write);
+    void give_up_late();
+
+    UniqueFd socket_, timer_, ready_; // ready_: an epoll of the others
     std::string path_;
     std::function<std::string(const std::string &)> answer_;
+    std::chrono::milliseconds patience_{};
+    std::list<Peer> peers_; // oldest first
 };
 
 } // namespace incident::daemon

@@ -8,6 +8,7 @@
 #include "daemon/status.h"
 
 #include <gmock/gmock.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -161,27 +162,123 @@ TEST_F(Directory, OneDaemonAStateDirectory) {
     EXPECT_THAT(second.error().what, HasSubstr("another incidentd uses"));
 }
 
-TEST_F(Directory, TheControlSocketAnswersAndIsRootsAlone) {
+class ControlSocket : public Directory {
+protected:
+    Control listen(
+        std::chrono::milliseconds patience = Control::patience,
+        std::function<std::string(const std::string &)> answer = [](const std::string &request) {
+            return "got " + request;
+        }) {
+        auto control = Control::listen(root.string(), std::move(answer), patience);
+        EXPECT_TRUE(control) << control.error().what;
+        return std::move(*control);
+    }
+    UniqueFd connect(const fs::path &directory) {
+        UniqueFd client(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+        sockaddr_un address{};
+        address.sun_family = AF_UNIX;
+        std::snprintf(address.sun_path, sizeof(address.sun_path), "%s/control.sock", directory.c_str());
+        EXPECT_EQ(::connect(client.get(), reinterpret_cast<sockaddr *>(&address), sizeof(address)), 0);
+        return client;
+    }
+    UniqueFd connect() { return connect(root); }
+    static void say(const UniqueFd &client, std::string_view text) {
+        ASSERT_EQ(::send(client.get(), text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
+    }
+    // "" : nothing yet; "(closed)" when the other side has.
+    static std::string heard(const UniqueFd &client) {
+        char reply[4096] = {};
+        const ssize_t got = ::read(client.get(), reply, sizeof(reply) - 1);
+        return got > 0 ? reply : got == 0 ? "(closed)" : "";
+    }
+    static bool ready(const Control &control, int ms) {
+        pollfd poll_for{control.fd(), POLLIN, 0};
+        return ::poll(&poll_for, 1, ms) == 1;
+    }
+};
+
+TEST_F(ControlSocket, AnswersAndIsRootsAlone) {
     // longer than sun_path, which is why it is bound through a descriptor
     const fs::path deep = root / std::string(100, 'd') / std::string(100, 'e');
     fs::create_directories(deep);
     auto control = Control::listen(deep.string(), [](const std::string &request) { return "got " + request; });
     ASSERT_TRUE(control) << control.error().what;
     EXPECT_EQ(fs::status(deep / "control.sock").permissions(), fs::perms(0600));
-
     const fs::path link = root / "l"; // a client's short way there
     fs::create_directory_symlink(deep, link);
-    const int client = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    std::snprintf(address.sun_path, sizeof(address.sun_path), "%s/control.sock", link.c_str());
-    ASSERT_EQ(::connect(client, reinterpret_cast<sockaddr *>(&address), sizeof(address)), 0);
-    ASSERT_EQ(::write(client, "hello\n", 6), 6);
+    const UniqueFd client = connect(link);
+    say(client, "hello\n");
     control->serve();
-    char reply[32] = {};
-    EXPECT_EQ(::read(client, reply, sizeof(reply) - 1), 9);
-    EXPECT_STREQ(reply, "got hello");
-    ::close(client);
+    EXPECT_EQ(heard(client), "got hello");
+    EXPECT_EQ(heard(client), "(closed)");
+    EXPECT_EQ(control->connections(), 0u);
+}
+
+TEST_F(ControlSocket, NobodyWaitsForOneWhoIsSlow) {
+    auto control = listen();
+    std::vector<UniqueFd> slow;
+    for (int i = 0; i < 5; ++i) {
+        slow.push_back(connect());
+        say(slow.back(), "s");
+        control.serve(); // would not return before they have said all
+    }
+    const UniqueFd client = connect();
+    say(client, "status\n");
+    control.serve();
+    EXPECT_EQ(heard(client), "got status");
+    for (const auto &one : slow)
+        say(one, "low");
+    control.serve();
+    EXPECT_EQ(control.connections(), 5u);
+    say(slow[3], "\n");
+    control.serve();
+    EXPECT_EQ(heard(slow[3]), "got slow");
+    EXPECT_EQ(heard(slow[2]), "");
+    ASSERT_EQ(::shutdown(slow[2].get(), SHUT_WR), 0); // says no more
+    control.serve();
+    EXPECT_EQ(heard(slow[2]), "got slow");
+}
+
+TEST_F(ControlSocket, ThereIsAnEndToPatience) {
+    auto control = listen(std::chrono::milliseconds(1));
+    const UniqueFd silent = connect();
+    control.serve();
+    ASSERT_TRUE(ready(control, 10'000)) << "nobody says anything: its clock does";
+    while (control.connections())
+        control.serve();
+    EXPECT_EQ(heard(silent), "(closed)");
+    EXPECT_FALSE(ready(control, 0)) << "nothing is left to do";
+}
+
+TEST_F(ControlSocket, TheOldestMakesRoomForTheNext) {
+    auto control = listen();
+    std::vector<UniqueFd> silent;
+    for (std::size_t i = 0; i < 2 * Control::connections_max; ++i) {
+        silent.push_back(connect());
+        control.serve();
+    }
+    EXPECT_EQ(control.connections(), Control::connections_max);
+    EXPECT_EQ(heard(silent.front()), "(closed)");
+    EXPECT_EQ(heard(silent.back()), "");
+    const UniqueFd client = connect();
+    say(client, "status\n");
+    control.serve();
+    EXPECT_EQ(heard(client), "got status");
+}
+
+TEST_F(ControlSocket, ARequestAndAnAnswerMayBeLarge) {
+    const std::string large(4u << 20, 'x');
+    auto control = listen(Control::patience, [&](const std::string &) { return large; });
+    const UniqueFd deaf = connect();                   // does not read
+    say(deaf, std::string(Control::request_max, 'y')); // no end of line: as much as is taken
+    control.serve();
+    EXPECT_EQ(control.connections(), 1u) << "its answer waits for it";
+    EXPECT_FALSE(ready(control, 0)) << "without keeping anybody busy";
+    std::size_t all = 0;
+    for (std::string part; (part = heard(deaf)) != "(closed)"; control.serve())
+        all += part.size();
+    EXPECT_EQ(all, large.size());
+    EXPECT_EQ(control.connections(), 0u);
 }
 
 } // namespace

@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import socket
+import threading
 
 import pytest
 
@@ -92,6 +94,37 @@ def test_status(recorder):
     assert rule["name"] == "crash"
     assert rule["state"] == "active"
     assert "crash" in recorder.ctl.text("status")
+
+
+def test_slow_clients_hold_nobody_up(recorder):
+    """Each says a byte now and then; others are answered, and incidents written, meanwhile."""
+    over = threading.Event()
+
+    def dribble(client):
+        with client:
+            while not over.wait(0.2):
+                try:
+                    client.send(b"x")
+                except OSError:  # given up
+                    return
+
+    clients = []
+    for _ in range(5):
+        client = socket.socket(socket.AF_UNIX)
+        client.connect(str(recorder.state / "control.sock"))
+        client.send(b"{")
+        clients.append(threading.Thread(target=dribble, args=(client,)))
+        clients[-1].start()
+    try:
+        for _ in range(3):
+            assert recorder.ctl.json("status")["rules"]
+        died = run(victim("die"), "null-read")
+        assert recorder.incident(died.pid)
+        assert any(client.is_alive() for client in clients), "they were at it all the time"
+    finally:
+        over.set()
+        for client in clients:
+            client.join()
 
 
 def test_wait_returns_a_death_of_just_now(recorder):
