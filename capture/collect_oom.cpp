@@ -1,5 +1,6 @@
 #include "capture/collect_oom.h"
 
+#include "capture/collectors.h"
 #include "capture/kernel_log.h"
 #include "capture/proc_file.h"
 #include "capture/process_dir.h"
@@ -14,6 +15,7 @@ namespace incident::capture {
 namespace {
 
 constexpr std::uint64_t file_cap = 64 << 10, log_cap = 256 << 10;
+constexpr std::chrono::milliseconds log_patience{250};
 
 // "…,key=value,…": value up to the next comma.
 std::string_view value_of(std::string_view line, std::string_view key) {
@@ -78,9 +80,9 @@ std::string recent_kernel_log(const OsRoots &os, std::chrono::seconds span) {
     ::clock_gettime(CLOCK_MONOTONIC, &now);
     const std::uint64_t now_us = static_cast<std::uint64_t>(now.tv_sec) * 1'000'000 + now.tv_nsec / 1000;
     KernelLog log(kernel_log_since(now_us, static_cast<std::uint64_t>(span.count()) * 1'000'000), log_cap);
-    if (!read_kernel_log(os.dev_kmsg, log, {}))
-        return {};
-    return log.text();
+    const Deadline deadline(log_patience); // whoever floods the log does not keep its readers for ever
+    (void)read_kernel_log(os.dev_kmsg, log, [&] { return deadline.passed(); });
+    return log.text(); // what was read before an error is worth having
 }
 
 } // namespace incident::capture

@@ -1,8 +1,12 @@
 #include "daemon/core_follower.h"
 
+#include "capture/collect_oom.h"
 #include "daemon/facts.h"
 
 #include <fmt/format.h>
+#include <poll.h>
+
+#include <algorithm>
 
 #include <fstream>
 #include <sstream>
@@ -14,6 +18,8 @@ namespace {
 // An entry follows the dump at once; when the kernel skipped the dump its log says so
 // about as soon.  Before this much has passed the log is not read.
 constexpr std::uint64_t ask_kernel_log_after_ns = 300'000'000;
+constexpr std::uint64_t log_gap_first_ns = 500'000'000, log_gap_last_ns = 8'000'000'000;
+constexpr std::uint64_t search_gap_ns = 1'000'000'000;
 constexpr std::chrono::seconds kernel_log_slice{60};
 
 std::string read_text(const std::string &path) {
@@ -29,7 +35,18 @@ capture::CoreLink no_core(std::string reason) {
     return link;
 }
 
+bool readable(int fd) {
+    pollfd poll_for{fd, POLLIN, 0};
+    return ::poll(&poll_for, 1, 0) != 0; // also where it cannot be told
+}
+
 } // namespace
+
+CoreFollower::CoreFollower(capture::OsRoots os, ReadKernelLog kernel_log, std::string journal)
+    : os_(std::move(os)), read_kernel_log_(std::move(kernel_log)), journal_directory_(std::move(journal)) {
+    if (!read_kernel_log_)
+        read_kernel_log_ = [roots = os_] { return capture::recent_kernel_log(roots, kernel_log_slice); };
+}
 
 capture::CorePrecheck CoreFollower::precheck_of(const capture::IncidentInput &input) const {
     const auto &event = input.process.event;
@@ -68,22 +85,43 @@ void CoreFollower::follow(std::string bundle, const capture::IncidentInput &inpu
     death.death_realtime_ns = event.h.t_ns + (clocks.realtime_ns - clocks.monotonic_ns);
     death.boottime_offset_ns = clocks.realtime_ns - clocks.boottime_ns;
     death.auxv = std::move(auxv);
-    waiting_.push_back({std::move(bundle), std::move(death), precheck_of(input), clocks.monotonic_ns, give_up_ns});
+    waiting_.push_back({std::move(bundle), std::move(death), precheck_of(input), clocks.monotonic_ns, give_up_ns, 0});
+    log_gap_ns_ = log_gap_first_ns;
+    log_due_ns_ = std::min(log_due_ns_, log_read_ns_ + log_gap_first_ns);
 }
 
-std::optional<capture::CoreLink> CoreFollower::settle(Waiting &waiting, std::uint64_t now_ns) {
-    auto found = journal_->find(waiting.death);
+bool CoreFollower::Waiting::may_be_in_log(std::uint64_t at_ns) const {
+    return at_ns > since_ns + ask_kernel_log_after_ns;
+}
+
+void CoreFollower::refresh_kernel_log(std::uint64_t now_ns) {
+    const bool wanted = std::ranges::any_of(waiting_, [&](const Waiting &one) { return one.may_be_in_log(now_ns); });
+    const bool last_chance = std::ranges::any_of(waiting_, [&](const Waiting &one) {
+        return now_ns >= one.give_up_ns && one.may_be_in_log(now_ns) && !one.may_be_in_log(log_read_ns_);
+    });
+    if (!wanted || (now_ns < log_due_ns_ && !last_chance))
+        return;
+    kernel_log_ = read_kernel_log_();
+    log_read_ns_ = now_ns;
+    log_due_ns_ = now_ns + log_gap_ns_;
+    log_gap_ns_ = std::min(log_gap_ns_ * 2, log_gap_last_ns);
+}
+
+std::optional<capture::CoreLink> CoreFollower::settle(Waiting &waiting, std::uint64_t now_ns, bool journal_changed) {
+    const bool last = now_ns >= waiting.give_up_ns;
+    auto found = Result<capture::CoreLink>(no_core(""));
+    if (journal_changed || now_ns >= waiting.search_ns || last) {
+        waiting.search_ns = now_ns + search_gap_ns;
+        found = journal_->find(waiting.death);
+    }
     if (found && found->join != capture::Join::None)
         return std::move(*found);
-    if (now_ns > waiting.since_ns + ask_kernel_log_after_ns) {
-        capture::Collected log;
-        capture::collect_host(os_, kernel_log_slice, {}, log);
-        if (const auto *text = log.file("host/kernel_log"))
-            waiting.precheck.kernel_log = *text;
+    if (waiting.may_be_in_log(log_read_ns_)) {
+        waiting.precheck.kernel_log = kernel_log_;
         if (auto reason = capture::no_core_reason(waiting.precheck); !reason.empty())
             return no_core(std::move(reason));
     }
-    if (now_ns < waiting.give_up_ns)
+    if (!last)
         return std::nullopt;
     if (!found)
         return no_core(std::move(found.error().what));
@@ -96,7 +134,7 @@ std::vector<FoundCore> CoreFollower::look(std::uint64_t now_ns) {
     if (waiting_.empty())
         return settled;
     if (!journal_) {
-        auto journal = capture::CoreJournal::open();
+        auto journal = capture::CoreJournal::open(journal_directory_, os_);
         if (!journal) {
             for (auto &waiting : waiting_)
                 settled.push_back({std::move(waiting.bundle), no_core(journal.error().what)});
@@ -105,9 +143,11 @@ std::vector<FoundCore> CoreFollower::look(std::uint64_t now_ns) {
         }
         journal_ = std::move(*journal);
     }
+    const bool changed = readable(journal_->fd());
+    refresh_kernel_log(now_ns);
     (void)journal_->process(); // sees new files; a failure shows in find()
     std::erase_if(waiting_, [&](Waiting &waiting) {
-        auto link = settle(waiting, now_ns);
+        auto link = settle(waiting, now_ns, changed);
         if (link)
             settled.push_back({waiting.bundle, std::move(*link)});
         return link.has_value();

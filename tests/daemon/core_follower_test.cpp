@@ -1,0 +1,115 @@
+// How seldom the event loop looks for cores.
+#include "daemon/core_follower.h"
+
+#include <gmock/gmock.h>
+#include <systemd/sd-id128.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+namespace incident::daemon {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+constexpr std::uint64_t ms = 1'000'000, second = 1'000'000'000;
+
+class Cores : public testing::Test {
+protected:
+    Cores() {
+        char path[] = "/tmp/incidentd-test-XXXXXX";
+        root = ::mkdtemp(path);
+        fs::create_directories(root / "proc/sys/kernel");
+        fs::create_directories(root / "proc/1/net");
+        fs::create_directories(root / "journal");
+        std::ofstream(root / "proc/sys/kernel/core_pattern") << "|/lib/systemd/systemd-coredump %P %u %g %s %t 9223372036854775808 %h %d\n";
+        std::ofstream(root / "proc/1/net/unix")
+            << "0000000000000000: 00000002 00000000 00010000 0005 01 1234 /run/systemd/coredump\n";
+        os.proc = root / "proc";
+    }
+    ~Cores() override { fs::remove_all(root); }
+    void follow(CoreFollower &cores, std::uint32_t pid, std::uint64_t now, std::uint64_t patience = 60 * second) const {
+        capture::IncidentInput input;
+        auto &event = input.process.event;
+        event.h.tgid = pid;
+        event.h.t_ns = now;
+        event.number = SIGSEGV;
+        event.fatal = 1;
+        event.rlimit_core = ~0ull;
+        event.dumpable = 1;
+        input.clocks.monotonic_ns = now;
+        input.clocks.realtime_ns = now;
+        sd_id128_t id{};
+        char text[SD_ID128_STRING_MAX];
+        ASSERT_GE(::sd_id128_get_boot(&id), 0);
+        input.clocks.boot_id = ::sd_id128_to_string(id, text);
+        cores.follow("bundle-" + std::to_string(pid), input, "/bin/app", "", now + patience);
+    }
+    CoreFollower cores() {
+        return CoreFollower(
+            os,
+            [this] {
+                ++readings;
+                return log;
+            },
+            root / "journal");
+    }
+    fs::path root;
+    capture::OsRoots os;
+    int readings = 0;
+    std::string log = "[1.2] <6> nothing to do with it\n";
+};
+
+TEST_F(Cores, TheKernelLogIsReadForAllOfThemAndEverLessOften) {
+    auto follower = cores();
+    for (std::uint32_t pid = 100; pid < 200; ++pid)
+        follow(follower, pid, second);
+    for (std::uint64_t now = second; now <= second + 300 * ms; now += 100 * ms)
+        EXPECT_THAT(follower.look(now), IsEmpty());
+    EXPECT_EQ(readings, 0) << "the kernel has not had the time to say anything";
+    for (std::uint64_t now = second + 400 * ms; now < 31 * second; now += 100 * ms)
+        EXPECT_THAT(follower.look(now), IsEmpty());
+    EXPECT_GE(readings, 4);
+    EXPECT_LE(readings, 10) << "of 300 looks for each of 100";
+    // one who comes later does not wait for the others' next reading
+    const int before = readings;
+    follow(follower, 300, 31 * second);
+    for (std::uint64_t now = 31 * second; now <= 32 * second; now += 100 * ms)
+        follower.look(now);
+    EXPECT_GT(readings, before);
+}
+
+TEST_F(Cores, WhatTheKernelSaysSettlesIt) {
+    auto follower = cores();
+    follow(follower, 100, second);
+    follow(follower, 101, second);
+    log = "[1.2] <4> Pid 101(app) over core_pipe_limit\n";
+    std::vector<FoundCore> settled;
+    for (std::uint64_t now = second; settled.empty() && now < 20 * second; now += 100 * ms)
+        settled = follower.look(now);
+    ASSERT_THAT(settled, SizeIs(1));
+    EXPECT_EQ(settled[0].bundle, "bundle-101");
+    EXPECT_THAT(settled[0].link.reason, HasSubstr("core_pipe_limit"));
+    EXPECT_EQ(follower.count(), 1u);
+}
+
+TEST_F(Cores, TheLogIsReadBeforeOneIsGivenUp) {
+    auto follower = cores();
+    follow(follower, 100, second);
+    for (std::uint64_t now = second; now < 20 * second; now += 100 * ms)
+        follower.look(now);
+    follow(follower, 101, 20 * second, 400 * ms);
+    const int before = readings;
+    const auto settled = follower.look(20 * second + 400 * ms);
+    EXPECT_EQ(readings, before + 1);
+    ASSERT_THAT(settled, SizeIs(1));
+    EXPECT_THAT(settled[0].link.reason, HasSubstr("no journal entry of systemd-coredump within 0 s"));
+}
+
+} // namespace
+} // namespace incident::daemon
