@@ -97,13 +97,12 @@ Result<UniqueFd> open_mapped(int process, const Mapping &mapping) {
             return file ? fail("another file is mapped there now") : std::move(file);
         }
     }
-    auto root = process >= 0 ? open_root_of(process) : Result<UniqueFd>(UniqueFd());
-    if (!root)
-        return fail(std::move(root.error()));
-    auto file = open_regular(root->get(), mapping.path);
+    // A zombie has a directory, but no root any more.
+    const auto root = process >= 0 ? open_root_of(process) : Result<UniqueFd>(UniqueFd());
+    auto file = open_regular(root ? root->get() : -1, mapping.path);
     if (file && !is_mapped_file(file->get(), mapping))
-        return fail(process >= 0 ? "another file stands at its path now"
-                                 : "the process has ended, and what stands at this path here is another file");
+        return fail(root && process >= 0 ? "another file stands at its path now"
+                                         : "the process has ended, and what stands at this path here is another file");
     return file;
 }
 

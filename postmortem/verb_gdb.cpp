@@ -1,5 +1,6 @@
 // incidentctl gdb: gdb on the core, at the thread that died, knowing what led to it.
 #include "capture/collect.h"
+#include "capture/process_files.h"
 #include "postmortem/core_output.h"
 #include "postmortem/escape.h"
 #include "postmortem/gdb_script.h"
@@ -10,7 +11,6 @@
 #include <cstdlib>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -40,17 +40,21 @@ Executable find_executable(const Incident &incident) {
         path.erase(path.size() - deleted_suffix.size());
     if (!path.starts_with('/'))
         return {"", "the bundle does not say which program it was; gdb looks for it by the core's build-id"};
-    const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK));
-    struct stat status {};
-    if (!fd || fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode))
+    const auto file = capture::open_regular(-1, path);
+    if (!file)
         return {"", fmt::format("{} is not there (any more); gdb looks for it by the core's build-id", path)};
     const std::string expected(incident.view()["process"]["build_id"].text());
-    const std::string found = capture::build_id_of_file(fd.get());
+    const std::string found = capture::build_id_of_file(file->get());
     if (!expected.empty() && found != expected)
         return {path, fmt::format("{} has changed since (build-id {}, it was {}): names and lines may be wrong", path,
                                   found.empty() ? "none" : found, expected)};
     if (expected.empty() && was_deleted)
         return {path, fmt::format("{} had been deleted or replaced when it died: names and lines may be wrong", path)};
+    if (expected.empty() && !found.empty()) // a container's, for which another stands here
+        return {path,
+                fmt::format("{} has a build-id, and of the program that died none is known: names and lines may be "
+                            "wrong",
+                            path)};
     return {path, ""};
 }
 

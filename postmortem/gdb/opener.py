@@ -84,6 +84,11 @@ def executable(incident):
         )
     elif not expected and was_deleted:
         write("incident: %s had been deleted or replaced when it died: names and lines may be wrong" % shown)
+    elif not expected and found:  # a container's, for which another stands here
+        write(
+            "incident: %s has a build-id, and of the program that died none is known: names and lines may be wrong"
+            % shown
+        )
 
 
 def loaded_build_id():

@@ -94,6 +94,14 @@ protected:
         return "not mapped";
     }
 
+    // Its other files are the host's, and stand where they stood.
+    void expect_libc(const BuildIds &ids) const {
+        const auto libc = std::ranges::find_if(
+            maps.all(), [](const auto &mapping) { return mapping.execute && mapping.path.ends_with("/libc.so.6"); });
+        if (libc != maps.all().end()) // not where the test is linked statically
+            EXPECT_NE(ids.of(libc->path, libc->inode), "") << ids.result().error;
+    }
+
     fs::path root;
     pid_t child = -1, ended = -1;
     std::uint64_t start_ns = 0;
@@ -123,11 +131,17 @@ TEST_F(ProcessBuildIds, AreUnknownWhenTheProcessHasTakenItsFilesWithIt) {
     EXPECT_FALSE(ids.result().ok);
     EXPECT_THAT(ids.result().error, AllOf(HasSubstr("no build-id of 1 mapped files"),
                                           HasSubstr("app/lib: the process has ended"), HasSubstr("another file")));
-    // its other files are the host's, and stand where they stood
-    const auto libc = std::ranges::find_if(
-        maps.all(), [](const auto &mapping) { return mapping.execute && mapping.path.ends_with("/libc.so.6"); });
-    if (libc != maps.all().end()) // not where the test is linked statically
-        EXPECT_NE(ids.of(libc->path, libc->inode), "");
+    expect_libc(ids);
+}
+
+TEST_F(ProcessBuildIds, AreThereOfOneThatIsNotReapedYet) {
+    start("own");
+    ::kill(child, SIGKILL);
+    siginfo_t info{};
+    ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0); // a zombie
+    const auto ids = read();
+    EXPECT_EQ(of_library(ids), "[]");
+    expect_libc(ids);
 }
 
 TEST_F(ProcessBuildIds, WhatNeverAnswersIsWaitedForNoLongerThanTheDeadline) {
