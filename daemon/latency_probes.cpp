@@ -1,9 +1,5 @@
 #include "daemon/latency_probes.h"
 
-#include "capture/collectors.h"
-#include "daemon/elf_soname.h"
-#include "rules/suggest.h"
-
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
@@ -13,38 +9,8 @@ namespace incident::daemon {
 
 namespace {
 
-// When a library is looked for again in a process that has not mapped it: ns after the
-// attempt before.  A dynamic loader is done within the first, dlopen may come later.
-constexpr std::array<std::uint64_t, 4> look_again_ns = {20'000'000, 200'000'000, 2'000'000'000, 10'000'000'000};
-constexpr std::size_t lookups_max = 4096;
-constexpr std::size_t looked_max = 4096;
-
 std::string key_of(const WantedProbe &wanted) {
     return wanted.enter.text + '\n' + (wanted.leave ? wanted.leave->text : "");
-}
-
-// Names what a process runs, so that its like need not be looked at again.
-std::string executable_key(const capture::OsRoots &os, std::uint32_t pid, std::uint32_t probe) {
-    const auto identity = identify_executable(os, pid);
-    return identity ? fmt::format("{} {} {}", probe, identity->device, identity->inode) : std::string();
-}
-
-// The file that a process has in the sight of a probe's end, if any.
-Result<TargetFile> find_in(const capture::OsRoots &os, std::uint32_t pid, const ProbePoint &point, bool on_host,
-                           Sonames &sonames) {
-    if (point.bare())
-        return open_mapped(os, pid, point.binary, sonames);
-    // What stands on the host is looked at there; a process may still execute what stood there before.
-    return on_host ? open_deleted_executable(os, pid, point.binary) : open_in_root_of(os, pid, point.binary);
-}
-
-std::string not_mapped(const std::string &library) {
-    const auto known = cached_sonames();
-    std::string text = fmt::format("no process it is looked for in has mapped '{}' yet", library);
-    if (std::ranges::find(known, library) == known.end())
-        if (const std::string near = rules::nearest(library, known); !near.empty())
-            text += fmt::format("; did you mean '{}'?", near);
-    return text;
 }
 
 } // namespace
@@ -118,6 +84,7 @@ void LatencyProbes::set(std::vector<WantedProbe> wanted, std::uint64_t now) {
         probe.everyone |= wanted_[i].everyone;
         probe.max_rate = std::min(probe.max_rate, wanted_[i].max_rate);
     }
+    std::vector<Looking> looking;
     for (auto &probe : probes_) {
         if (probe->everywhere && !probe->everyone && probe->processes.size() <= processes_max) {
             take_off(*probe);
@@ -126,7 +93,10 @@ void LatencyProbes::set(std::vector<WantedProbe> wanted, std::uint64_t now) {
         for (auto &end : probe->ends)
             end.forget_refusals();
         probe->silent_until_ns = {};
-        look_on_host(*probe, now);
+        looking.push_back({probe.get(), true, std::nullopt});
+    }
+    look(looking, now);
+    for (auto &probe : probes_) {
         attach(*probe, now);
         tell_kernel(*probe);
     }
@@ -136,97 +106,10 @@ void LatencyProbes::set(std::vector<WantedProbe> wanted, std::uint64_t now) {
     next_tick_ = probes_.empty() ? OverdueScanner::never : std::min(next_tick_, now + tick_ns);
 }
 
-// What stands at an absolute path now; again only where that has changed.
-void LatencyProbes::look_on_host(Probe &probe, std::uint64_t now) {
-    for (std::size_t i = 0; i < probe.ends.size(); ++i) {
-        auto &end = probe.ends[i];
-        const bool changed = end.drop_changed(tools_);
-        if (end.point().bare()) {
-            if (!end.found() && probe.problem[i].empty())
-                probe.problem[i] = not_mapped(end.point().binary);
-            continue;
-        }
-        if (now < probe.silent_until_ns[i])
-            continue;
-        using Standing = std::optional<TargetFile>; // none: what was seen there before
-        auto standing = capture::within<Standing>(
-            look_patience,
-            [path = end.point().binary, before = changed ? std::nullopt : probe.seen[i]]() -> Result<Standing> {
-                const auto identity = identify_on_host(path);
-                if (!identity)
-                    return fail(identity.error());
-                if (before == *identity)
-                    return std::nullopt;
-                auto file = open_on_host(path);
-                if (!file)
-                    return fail(file.error());
-                return std::move(*file);
-            });
-        if (!standing) {
-            const bool silent = standing.error().code == ETIMEDOUT;
-            probe.silent_until_ns[i] = silent ? now + retry_ns : 0;
-            probe.seen[i].reset();
-            if (silent)
-                probe.problem[i] = fmt::format("{} {}", end.point().binary, standing.error().what);
-            else if (!end.found())
-                probe.problem[i] = standing.error().what;
-            continue;
-        }
-        if (!*standing)
-            continue;
-        probe.seen[i] = (*standing)->identity;
-        const auto added = end.add(std::move(**standing), tools_);
-        probe.problem[i] = added ? "" : added.error().what;
-    }
-}
-
-// The file as a process has it: in its own root, or among its mappings.
-void LatencyProbes::look_in(Probe &probe, std::uint32_t pid, std::uint64_t now, int attempt) {
-    const std::uint64_t space = mount_namespace(tools_.os, std::to_string(pid));
-    const bool on_host = space == 0 || space == own_namespace_;
-    using Files = std::vector<Result<TargetFile>>;
-    std::vector<ProbePoint> points;
-    for (const auto &end : probe.ends)
-        points.push_back(end.point());
-    auto files = capture::within<Files>(
-        look_patience, [os = tools_.os, pid, points, on_host, sonames = tools_.sonames]() -> Result<Files> {
-            Files found;
-            for (const auto &point : points)
-                found.push_back(find_in(os, pid, point, on_host, *sonames));
-            return found;
-        });
-    if (!files) { // it hangs with its mappings locked, or in a file system that does: it is not asked again
-        for (std::size_t i = 0; i < probe.ends.size(); ++i)
-            if (!probe.ends[i].found())
-                probe.problem[i] = fmt::format("process {}: its {} {}", pid, points[i].binary, files.error().what);
-        return;
-    }
-    bool missing = false;
-    for (std::size_t i = 0; i < probe.ends.size(); ++i) {
-        auto &end = probe.ends[i];
-        auto &file = (*files)[i];
-        if (!file) {
-            missing |= end.point().bare();
-            continue;
-        }
-        const auto added = end.add(std::move(*file), tools_);
-        if (!end.found() && !added)
-            probe.problem[i] = added.error().what;
-        else if (added)
-            probe.problem[i].clear();
-    }
-    if (!missing) {
-        if (looked_.size() >= looked_max)
-            looked_.clear();
-        if (const auto exe = executable_key(tools_.os, pid, probe.index); !exe.empty())
-            looked_.emplace(space, exe);
-    } else if (attempt < static_cast<int>(look_again_ns.size()) && lookups_.size() < lookups_max) {
-        lookups_.push_back({pid, probe.index, now + look_again_ns[static_cast<std::size_t>(attempt)], attempt + 1});
-    }
-}
-
 void LatencyProbes::process_seen(std::uint32_t pid, const std::function<bool(const WantedProbe &)> &matches,
                                  std::uint64_t now) {
+    std::vector<Looking> looking;
+    std::vector<Probe *> wanting;
     for (auto &probe : probes_) {
         const bool wants = probe->everyone || std::ranges::any_of(probe->users, [&](std::size_t user) {
                                return wanted_[user].everyone || matches(wanted_[user]);
@@ -239,15 +122,15 @@ void LatencyProbes::process_seen(std::uint32_t pid, const std::function<bool(con
         }
         if (!probe->everyone)
             probe->processes.insert(pid);
+        wanting.push_back(probe.get());
         const std::uint64_t space = mount_namespace(tools_.os, std::to_string(pid));
-        const bool like_others =
-            probe->everywhere && looked_.contains({space, executable_key(tools_.os, pid, probe->index)});
-        if (!like_others) {
-            look_on_host(*probe, now); // an exec is when a deploy shows
-            look_in(*probe, pid, now, 0);
-        }
-        attach(*probe, now);
+        const bool like_others = probe->everywhere && looked_.contains({space, executable_of(*probe, pid)});
+        if (!like_others)
+            looking.push_back({probe.get(), true, pid}); // on the host too: an exec is when a deploy shows
     }
+    look(looking, now);
+    for (Probe *probe : wanting)
+        attach(*probe, now);
 }
 
 void LatencyProbes::process_gone(std::uint32_t pid) {
@@ -367,8 +250,11 @@ std::vector<LatencyProbes::Load> LatencyProbes::loads() const {
 }
 
 void LatencyProbes::tick(std::uint64_t now) {
+    std::vector<Looking> looking;
+    for (auto &probe : probes_)
+        looking.push_back({probe.get(), true, std::nullopt});
+    look(looking, now);
     for (auto &probe : probes_) {
-        look_on_host(*probe, now);
         check_rate(*probe, now);
         attach(*probe, now);
     }
@@ -388,12 +274,13 @@ void LatencyProbes::wake(std::uint64_t now, const std::function<void(const Overd
     const auto due = std::ranges::partition(lookups_, [&](const Lookup &lookup) { return lookup.due_ns > now; });
     const std::vector<Lookup> now_due(due.begin(), due.end());
     lookups_.erase(due.begin(), due.end());
+    std::vector<Looking> looking;
     for (const auto &lookup : now_due)
-        if (Probe *probe = probe_of(lookup.probe);
-            probe && (probe->everyone || probe->processes.contains(lookup.pid))) {
-            look_in(*probe, lookup.pid, now, lookup.attempt);
-            attach(*probe, now);
-        }
+        if (Probe *probe = probe_of(lookup.probe); probe && (probe->everyone || probe->processes.contains(lookup.pid)))
+            looking.push_back({probe, false, lookup.pid, lookup.attempt});
+    look(looking, now);
+    for (const auto &looked : looking)
+        attach(*looked.probe, now);
     if (next_tick_ <= now)
         tick(now);
 }

@@ -7,6 +7,7 @@
 // well, and a second of delay after a deploy costs nothing a start does not tell sooner.
 #pragma once
 
+#include "daemon/file_looks.h"
 #include "daemon/overdue.h"
 #include "daemon/probe_end.h"
 
@@ -123,8 +124,18 @@ private:
     Probe *probe_of(std::uint32_t index);
     Probe make(const WantedProbe &wanted, const std::string &key);
     std::optional<std::uint32_t> free_index();
-    void look_on_host(Probe &probe, std::uint64_t now);
-    void look_in(Probe &probe, std::uint32_t pid, std::uint64_t now, int attempt);
+    struct Looking { // what is looked for at once
+        Probe *probe;
+        bool on_host;                     // what stands at absolute paths
+        std::optional<std::uint32_t> pid; // what this process has
+        int attempt = 0;
+    };
+    void look(const std::vector<Looking> &wanted, std::uint64_t now);
+    std::string executable_of(const Probe &probe, std::uint32_t pid) const;
+    std::vector<FileQuestion> questions_on_host(Probe &probe, std::uint64_t now);
+    std::vector<FileQuestion> questions_about(const Probe &probe, std::uint32_t pid) const;
+    void hear_from_host(Probe &probe, std::size_t end, FileAnswer answer, std::uint64_t now);
+    bool hear_from(Probe &probe, std::size_t end, FileAnswer answer);
     void attach(Probe &probe, std::uint64_t now);
     void take_off(Probe &probe);
     void check_rate(Probe &probe, std::uint64_t now);

@@ -396,6 +396,12 @@ TEST_F(Probes, ALibraryThatNobodyHasMappedMayBeMisspelt) {
     probes.set({probe}, 0);
     EXPECT_EQ(state(), State::Unavailable);
     EXPECT_THAT(reason(), HasSubstr("has mapped 'libc.so.7' yet; did you mean 'libc.so.6'?"));
+    probe.enter.binary = probe.enter.text = "libpthraed.so.0";
+    probes.set({probe}, 0);
+    EXPECT_THAT(reason(), HasSubstr("did you mean 'libpthread.so.0'?"));
+    probe.enter.binary = probe.enter.text = "libwork.so.1"; // an application's own: "librt.so.1" is not meant
+    probes.set({probe}, 0);
+    EXPECT_THAT(reason(), testing::EndsWith("has mapped 'libwork.so.1' yet"));
 }
 
 TEST_F(Probes, TheCopiesOfAFunctionAreProbedWithItAndSaid) {

@@ -288,8 +288,9 @@ TEST_F(ProbeElf, TheSonameOfALibrary) {
 
 TEST_F(ProbeElf, TheLinkersCacheKnowsSonames) {
     EXPECT_THAT(cached_sonames((root / "none").string()), IsEmpty());
-    if (fs::exists("/etc/ld.so.cache"))
+    if (fs::exists("/etc/ld.so.cache")) {
         EXPECT_THAT(cached_sonames(), testing::Contains("libc.so.6"));
+    }
     std::string cache = "glibc-ld.so.cache1.1";
     const auto add = [&](auto... words) {
         for (const std::uint32_t word : {static_cast<std::uint32_t>(words)...})
