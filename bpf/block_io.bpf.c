@@ -48,14 +48,18 @@ SEC("tp_btf/block_bio_queue")
 int BPF_PROG(bio_queued, struct bio *bio)
 {
     struct task_struct *task = bpf_get_current_task_btf();
-    __u32 slot = 0;
-    struct thread_slot *thread = slot_of_tid(task->pid, &slot);
-    __u64 rules = thread ? thread->rules & block_io_rules : block_io_rules;
+    __u32 generation = *(volatile __u32 *)&rules_generation;
+    __u64 rules = rules_of_task(task, generation) & block_io_rules[generation & 1], key = (__u64)bio;
+    __u64 began = rules ? own_begin() : 0;
     struct submitter submitter = {};
-    fill_trigger(&submitter.t, TRIGGER_BLOCK_IO, task, rules);
-    submitter.queued_ns = submitter.t.h.t_ns;
-    __u64 key = (__u64)bio;
+    if (rules) {
+        fill_trigger(&submitter.t, TRIGGER_BLOCK_IO, task, rules, generation);
+        submitter.queued_ns = submitter.t.h.t_ns;
+    }
+    submitter.t.generation = generation;
+    /* a stranger's too: one nobody was seen queueing may be anybody's */
     bpf_map_update_elem(&submitters, &key, &submitter, BPF_ANY);
+    own_end(began, rules, OWN_BIO_QUEUED);
     return 0;
 }
 
@@ -69,6 +73,15 @@ int BPF_PROG(request_issued, struct request *request)
         return 0;
     __u64 bio = (__u64)BPF_CORE_READ(request, bio), key = (__u64)request;
     struct submitter *submitter = bpf_map_lookup_elem(&submitters, &bio);
+    __u32 generation = *(volatile __u32 *)&rules_generation;
+    __u64 mine = block_io_rules[generation & 1];
+    if (submitter && submitter->t.generation == generation)
+        mine &= submitter->t.rules;
+    if (!mine)
+        return 0;
+    if (submitter && !submitter->t.h.kind) /* a stranger's, queued under other rules: about nobody */
+        submitter = 0;
+    __u64 began = own_begin();
     start->issued_ns = bpf_ktime_get_ns();
     start->known = submitter != 0;
     start->queued_ns = 0;
@@ -76,8 +89,7 @@ int BPF_PROG(request_issued, struct request *request)
         start->t = submitter->t;
         start->queued_ns = submitter->queued_ns;
     } else {
-        __builtin_memset(&start->t, 0, sizeof(start->t));
-        start->t.rules = block_io_rules;
+        __builtin_memset(&start->t, 0, sizeof(start->t)); /* generation 0: about all rules */
     }
     start->sector = BPF_CORE_READ(request, __sector);
     start->bytes = BPF_CORE_READ(request, __data_len);
@@ -91,6 +103,7 @@ int BPF_PROG(request_issued, struct request *request)
     }
     if (bpf_map_update_elem(&requests, &key, start, BPF_ANY))
         count_loss(LOSS_IN_FLIGHT);
+    own_end(began, mine, OWN_REQUEST_ISSUED);
     return 0;
 }
 
@@ -98,13 +111,14 @@ struct request_test {
     __u64 want, hold;
     __u64 duration_ns;
     __u32 status, write;
+    __u32 generation;
 };
 
 static long test_request(__u32 bit, struct request_test *test)
 {
     if (!(test->want & (1ULL << bit)))
         return 0;
-    struct condition_settings *settings = bpf_map_lookup_elem(&conditions, &bit);
+    struct condition_settings *settings = condition_of(test->generation, bit);
     if (!settings || !(settings->operations & (test->write ? 2 : 1)))
         return 0;
     int slow = settings->slower_than_ns && test->duration_ns >= settings->slower_than_ns;
@@ -125,9 +139,13 @@ int BPF_PROG(request_done, struct request *request, __u8 status, unsigned int by
      * was left before this part) */
     if (!status && bytes < BPF_CORE_READ(request, __data_len))
         return 0;
-    __u64 now = bpf_ktime_get_ns();
+    __u64 began = own_begin(), now = bpf_ktime_get_ns();
+    __u32 generation = *(volatile __u32 *)&rules_generation;
+    __u64 wanted = block_io_rules[generation & 1];
     struct request_test test = {
-        .want = start->t.rules,
+        /* queued under other rules: those of now may all be about it, and are asked again */
+        .want = start->t.generation == generation ? start->t.rules & wanted : wanted,
+        .generation = generation,
         .duration_ns = now - start->issued_ns,
         .status = status,
         .write = start->operation != 0,
@@ -144,6 +162,7 @@ int BPF_PROG(request_done, struct request *request, __u8 status, unsigned int by
             trigger->t.h.t_ns = now;
             trigger->t.kind = TRIGGER_BLOCK_IO;
             trigger->t.rules = test.hold;
+            trigger->t.generation = generation;
             trigger->queued_ns = start->queued_ns;
             trigger->issued_ns = start->issued_ns;
             trigger->done_ns = now;
@@ -159,5 +178,6 @@ int BPF_PROG(request_done, struct request *request, __u8 status, unsigned int by
         }
     }
     bpf_map_delete_elem(&requests, &key);
+    own_end(began, test.want, OWN_REQUEST_DONE);
     return 0;
 }

@@ -32,7 +32,7 @@ struct {
 
 struct {
     __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-    __uint(max_entries, PROBES_MAX);
+    __uint(max_entries, PROBES_MAX + 1); /* and EXIT_PROBE */
     __type(key, __u32);
     __type(value, struct probe_count);
 } probe_counts __weak SEC(".maps");
@@ -45,7 +45,7 @@ struct {
  * even a per-CPU counter needs an atomic; nobody contends for it. */
 #define COUNT(probe, what)                                                                                             \
     do {                                                                                                               \
-        __u32 counted = (probe);                                                                                       \
+        __u32 counted_id = (probe), counted = PROBE_INDEX(counted_id);                                                 \
         struct probe_count *count = bpf_map_lookup_elem(&probe_counts, &counted);                                      \
         if (count)                                                                                                     \
             __sync_fetch_and_add(&count->what, 1);                                                                     \

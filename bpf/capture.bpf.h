@@ -6,6 +6,7 @@
 #pragma once
 
 #include "bpf/address_space.bpf.h"
+#include "bpf/returns.bpf.h"
 
 struct capture {
     void *ctx;
@@ -267,9 +268,39 @@ static __always_inline int ring_is_nearly_full(void)
     return bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) > bpf_ringbuf_query(&events, BPF_RB_RING_SIZE) / 4 * 3;
 }
 
+/* Sends the returns_event of a thread that has probed functions in its call chain; of others there is nothing to say.
+ * Before its thread_event, so that the reader knows when that comes. */
+static __noinline int capture_returns(struct task_struct *task)
+{
+    struct return_instance *instance = innermost_return(task);
+    if (!instance)
+        return 0;
+    struct returns_event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+    if (!event) {
+        count_loss(LOSS_RETURNS);
+        return 0;
+    }
+    fill_header(&event->h, EVENT_RETURNS, task);
+    event->trampoline = return_trampoline(task);
+    __u32 count = 0;
+#pragma clang loop unroll(disable)
+    for (__u32 i = 0; i < PENDING_RETURNS; i++) {
+        if (!instance)
+            break;
+        event->pending[i].place = BPF_CORE_READ(instance, stack);
+        event->pending[i].return_address = BPF_CORE_READ(instance, orig_ret_vaddr);
+        instance = BPF_CORE_READ(instance, next);
+        count = i + 1;
+    }
+    event->count = count;
+    event->cut = instance != 0;
+    bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
+    return 0;
+}
+
 /* Sends the thread_event with as much of the stack as is resident and wanted; where the
  * ring buffer has no room for the stack, without it. */
-static __noinline int capture_thread(struct task_struct *task, struct capture *capture, struct thread_slot *thread)
+static __noinline int send_thread(struct task_struct *task, struct capture *capture, struct thread_slot *thread)
 {
     __u64 begin = bpf_ktime_get_ns();
     struct pt_regs regs;
@@ -363,4 +394,11 @@ static __noinline int capture_thread(struct task_struct *task, struct capture *c
     event->capture_ns = bpf_ktime_get_ns() - begin;
     bpf_ringbuf_submit_dynptr(&dynptr, BPF_RB_NO_WAKEUP);
     return 1;
+}
+
+/* One after the other, not one within the other: the frames of a call chain share 512 bytes (MAX_BPF_STACK). */
+static __always_inline int capture_thread(struct task_struct *task, struct capture *capture, struct thread_slot *thread)
+{
+    capture_returns(task);
+    return send_thread(task, capture, thread);
 }

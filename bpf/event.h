@@ -25,7 +25,7 @@ namespace incident::bpf
 #endif
 
 /* Layout version of everything below. */
-#define EVENT_LAYOUT 7
+#define EVENT_LAYOUT 8
 
 #define COMM_LEN 16
 #define SYSCALL_ARGS 6
@@ -55,6 +55,7 @@ namespace incident::bpf
 #define MAPS_PART_LEN 256   /* NAME_MAX and its NUL */
 #define MAPS_PATH_ROOM 2048 /* what must be free to begin another path in the same event */
 #define POINTER_WINDOWS 64
+#define PENDING_RETURNS 64 /* of a thread: MAX_URETPROBE_DEPTH (include/linux/uprobes.h, kernel/events/uprobes.c) */
 #define ELF_HEAD_LEN 1024
 #define ELF_HEADS 2
 #define STACK_PAGES_MAX 64
@@ -146,7 +147,7 @@ struct thread_slot {
     __u32 tgid;
     __u64 task;       /* its task_struct */
     __u64 generation; /* counts the slot's users */
-    __u64 rules;      /* bit i: the condition with bit i is about this thread's process */
+    __u64 rules;      /* bit i: the condition with bit i of rules_generation is about this thread's process */
     __u64 thread_start_boot_ns;
     __u64 process_start_boot_ns;
     __u64 first_ns; /* recording began */
@@ -162,8 +163,9 @@ struct thread_slot {
     __u32
         since_birth; /* 1: seen from its birth, or from the exec that made it one to watch: nothing later is missing */
     char comm[COMM_LEN];
-    __u64 break_before; /* mm->brk at the entry of the brk in flight */
-    __u64 dump_rules;   /* bit i: and may be made to dump core by it */
+    __u64 break_before;     /* mm->brk at the entry of the brk in flight */
+    __u32 rules_generation; /* of rules: in another one the bits mean other conditions */
+    __u32 pad1;
     /* kept only while a "blocked" rule is loaded */
     __u64 off_ns;     /* left the CPU, not for want of one; 0: it is on, or wants one */
     __u64 blocked_ns; /* how long the wait was that its call in flight has to report */
@@ -233,6 +235,18 @@ struct lineage_record {
     char comm[COMM_LEN]; /* of the child; the new one of an exec */
 };
 
+/* What a verdict of the watch cache is keyed by. */
+struct watch_key {
+    __u64 cgroup_id;  /* of the default hierarchy */
+    __u64 cgroup_set; /* kernel address of the css_set: tells v1 hierarchies apart */
+    __u64 exe_inode;
+    __u64 exe_dentry; /* kernel address: tells hard links apart */
+    __u64 exe_mount;  /* kernel address: one file may be mounted in several places, under several names */
+    __u32 exe_device;
+    __u32 uid;           /* effective */
+    char comm[COMM_LEN]; /* of the leader; zero unless a rule matches comm */
+};
+
 /* Map "processes", keyed by tgid; kept from fork (or first sight) to exit, and of
  * a process that died by signal until the daemon deletes it. */
 struct process_entry {
@@ -267,6 +281,11 @@ struct process_entry {
     __u64 calls_ended;     /* made by threads that had a ring and ended before the process */
     __u64 threads_ended;   /* so many */
     __u64 break_end;       /* what the last brk left whose entry was not recorded; 0: none since its exec */
+    __u64 stacks_switched; /* while such were watched: 1 when a thread of it went over to another stack */
+    __u64 identity_ns;     /* when it last became what rules know it by: made, executed, moved to another cgroup */
+    __u32 permit_epoch;    /* generation of decisions in which the daemon was asked for its permit (EVENT_PERMIT) */
+    __u32 pad;
+    struct watch_key key; /* by which it was decided about last; all 0: nobody had to be asked */
 
     __u64 signals; /* records written so far */
     __u64 lineage;
@@ -287,7 +306,9 @@ enum event_kind {
     EVENT_OOM = 8,       /* struct oom_event: the OOM killer has chosen */
     EVENT_MAPS = 10,     /* struct maps_event: the mappings of a process that dies; after its EVENT_DEATH */
     EVENT_POINTERS = 11, /* struct pointers_event: what the crashed thread's stack points at; before its EVENT_THREAD */
+    EVENT_RETURNS = 12,  /* struct returns_event: of a thread in probed functions; before its EVENT_THREAD */
     EVENT_STARTED = 9,   /* struct trigger_head: a process that latency rules are about was seen for the first time */
+    EVENT_PERMIT = 22,   /* struct trigger_head: may the kernel side make this process dump core by itself? */
     EVENT_LATENCY = 20,  /* struct latency_event: a probed call is over and took too long */
     EVENT_TXG = 21,      /* struct txg_event: a sync of a ZFS pool that took long has returned */
 };
@@ -420,6 +441,20 @@ struct pointers_event {
     struct memory_window window[POINTER_WINDOWS];
 };
 
+/* A function that is to return to the kernel's trampoline, because its return is probed. */
+struct pending_return {
+    __u64 place;          /* on the user stack: where the trampoline's address stands instead of … */
+    __u64 return_address; /* … this one */
+};
+
+struct returns_event {
+    struct event_header h;
+    __u64 trampoline; /* its address, the same in the whole address space */
+    __u32 count;
+    __u32 cut;                                      /* 1: there were more */
+    struct pending_return pending[PENDING_RETURNS]; /* innermost call first */
+};
+
 /* In the order of struct user_regs_struct (ptrace, NT_PRSTATUS), without the
  * segment bases and selectors, which follow by name. */
 struct user_registers {
@@ -461,25 +496,28 @@ struct thread_event {
     __u64 capture_ns;   /* time spent in the kernel for this event */
 };
 
-/* What a verdict of the watch cache is keyed by. */
-struct watch_key {
-    __u64 cgroup_id;  /* of the default hierarchy */
-    __u64 cgroup_set; /* kernel address of the css_set: tells v1 hierarchies apart */
-    __u64 exe_inode;
-    __u64 exe_dentry; /* kernel address: tells hard links apart */
-    __u32 exe_device;
-    __u32 uid;           /* effective */
-    char comm[COMM_LEN]; /* of the leader; zero unless a rule matches comm */
-};
-
 enum watch_verdict { VERDICT_WATCH = 1, VERDICT_IGNORE = 2 };
 
 /* Value of map "verdicts". */
 struct verdict {
-    __u32 verdict; /* enum watch_verdict */
+    __u32 verdict;    /* enum watch_verdict */
+    __u32 generation; /* of rules; a verdict of another one is none */
+    __u64 rules;      /* as in thread_slot */
+};
+
+/* Value of map "permits", by tgid: this very process may be made to dump core by the kernel side.  The daemon writes it
+ * after it has looked at exactly this process, and it holds for nobody else: not for a process with the same executable
+ * and user, nor for this one once it is something else than what was looked at. */
+struct permit {
+    __u64 start_boot_ns;
+    __u64 identity_ns; /* process_entry.identity_ns, read before the process was looked at */
+    struct watch_key key;
+    __u64 rules;      /* bit i: by the condition with bit i of that generation; 0: by none */
+    __u64 core_limit; /* RLIMIT_CORE with which a core would have come of it */
+    __u32 generation; /* of rules */
+    __u32 round;      /* of the host's core settings (permit_round) */
+    __u32 tgid;
     __u32 pad;
-    __u64 rules; /* as in thread_slot */
-    __u64 dump_rules;
 };
 
 struct watch_event {
@@ -491,6 +529,8 @@ struct watch_event {
     __u32 cgroup_parts;
     char cgroup[CGROUP_PARTS][CGROUP_PART_LEN];
     struct kernel_path exe;
+    __u32 generation; /* of rules: what the key tells processes apart by */
+    __u32 pad;
 };
 
 /* ---- triggers ---------------------------------------------------------------- */
@@ -502,16 +542,18 @@ enum trigger_kind {
     TRIGGER_RECLAIM,
     TRIGGER_BLOCK_IO,
     TRIGGER_TRACEPOINT,
+    TRIGGER_SIGNAL,
 };
 
 /* What every trigger begins with.  h: whom it is about. */
 struct trigger_head {
     struct event_header h;
-    __u32 kind;     /* enum trigger_kind */
-    __u32 captured; /* 1: an EVENT_MOMENT and an EVENT_THREAD of this thread follow, taken in its own context */
-    __u64 rules;    /* conditions whose test in the kernel it passed */
-    __u32 dumped;   /* signal number already sent to it in its own context; 0: none */
-    __u32 pad;
+    __u32 kind;           /* enum trigger_kind */
+    __u32 captured;       /* 1: an EVENT_MOMENT and an EVENT_THREAD of this thread follow, taken in its own context */
+    __u64 rules;          /* conditions whose test in the kernel it passed */
+    __u16 dumped;         /* signal number already sent to it in its own context; 0: none */
+    __u16 dump_bit;       /* … by the condition with this bit */
+    __u32 generation;     /* of rules: what the bits mean */
     struct watch_key key; /* whom the rules see: as long as it is the same, so are the facts */
     char comm[COMM_LEN];
 };
@@ -574,9 +616,15 @@ struct block_io_trigger {
 
 struct tracepoint_trigger {
     struct trigger_head t;
-    __u32 which;  /* index of the daemon's list of tracepoint conditions */
-    __u32 length; /* bytes of record */
+    __u32 tracepoint; /* the kernel's number of it (ID in its format file) */
+    __u32 length;     /* bytes of record */
     __u8 record[TRACEPOINT_RECORD_MAX];
+};
+
+/* A signal that its target ignores: it is dropped where it is sent, and never delivered.  t is about the target. */
+struct signal_trigger {
+    struct trigger_head t;
+    struct signal_record signal;
 };
 
 /* The OOM killer's victim; the process is known by its death. */
@@ -622,7 +670,8 @@ struct filter_clause {
     char prefix[FILTER_PREFIX_LEN];
 };
 
-/* Map "conditions": by bit. */
+/* Map "conditions": by CONDITION_INDEX. */
+#define CONDITION_INDEX(generation, bit) (((generation)&1) * RULE_BITS + (bit))
 struct condition_settings {
     __u64 slower_than_ns;      /* syscall, reclaim, block_io; 0: any */
     __u64 errnos[ERRNO_WORDS]; /* syscall: bit n: this error; all 0: errors do not matter */
@@ -631,11 +680,49 @@ struct condition_settings {
     __u32 either;              /* block_io: slow or failed; else both where given */
     __u32 failed;              /* block_io: only with an error; syscall: any error */
     __u32 operations;          /* block_io: 1 reads, 2 writes, 3 both */
-    __u32 everyone;            /* tracepoint: also threads that are not recorded (kernel threads, interrupts of idle) */
-    __u32 record_length;       /* tracepoint: bytes to copy */
     __u32 dump_signal;         /* 0: none */
-    __s32 dump_tokens;         /* signals that may still be sent without asking */
+    __u32 generation;          /* of rules, in which the bit has this meaning */
+    __u32 id;                  /* of this very condition, which no other gets; 0: several share the bit */
+    __u32 pad;
     struct filter_clause clause[FILTER_CLAUSES];
+};
+
+/* Map "tracepoints", by TRACEPOINT_KEY: the conditions about a tracepoint, for it has one program.  number: the kernel's
+ * own. */
+#define TRACEPOINT_KEY(generation, number) ((number) << 1 | ((generation)&1))
+struct tracepoint_rules {
+    __u64 rules;    /* bits of its conditions */
+    __u64 everyone; /* of these, those also about threads that are not recorded (kernel threads, idle's interrupts) */
+    __u32 record_length; /* bytes to copy */
+    __u32 count;         /* of bit[] */
+    __u32 number;        /* of the tracepoint */
+    __u32 generation;    /* of rules: what the bits mean */
+    __u8 bit[RULE_BITS]; /* the same bits as a list */
+};
+
+/* Map "own_costs": what programs that run for everybody took for threads of processes that rules are about,
+ * while their run times were counted. */
+enum own_program {
+    OWN_CALL_OVER,
+    OWN_THREAD_SWITCHED,
+    OWN_THREAD_WOKEN,
+    OWN_BIO_QUEUED,
+    OWN_REQUEST_ISSUED,
+    OWN_REQUEST_DONE,
+    OWN_DIRECT_RECLAIM_ENDS,
+    OWN_CGROUP_RECLAIM_ENDS,
+    OWN_TRACEPOINT_HIT,
+    OWN_PROGRAMS
+};
+
+struct own_key {
+    __u64 rules;   /* conditions about the thread's process that the program serves */
+    __u32 program; /* enum own_program */
+    __u32 pad;
+};
+
+struct own_cost {
+    __u64 runs, ns; /* ns: behind the point at which strangers are let go */
 };
 
 /* ---- ZFS syncs ------------------------------------------------------------- */
@@ -708,14 +795,25 @@ enum loss_place {
     LOSS_MAPS,      /* ring buffer full: some of the mappings */
     LOSS_POINTERS,  /* ring buffer full: what the stack points at */
     LOSS_DEATH,     /* a process that died without an entry in map "processes" */
+    LOSS_RETURNS,   /* ring buffer full: where a thread's functions return to, whose returns are probed */
     LOSS_PLACES
 };
 
 /* ---- latency: calls of probed functions that are in flight ---------------- */
 
-#define PROBES_MAX 256            /* the attach cookie of a probe's programs is its index in the maps below */
-#define LEAVE_AT_RET (1ULL << 32) /* in the cookie of leave_call: it stands at a ret, not behind it */
-#define CALL_DEPTH 8              /* frames kept of each kind; calls nested deeper are counted, not timed */
+/* The attach cookie of a probe's programs, and what frames and events name it by, is its id: its index in the maps
+ * below, and above that a number no other probe ever has.  So a frame of a probe that is gone is not taken for one of
+ * the probe that has its index now. */
+#define PROBES_MAX 256
+#define PROBE_SERIALS (1u << 24)
+#define NO_PROBE (~0u)
+#define EXIT_PROBE (~1u) /* the id under which exceptions, longjmps and the like are counted, behind all probes */
+#define PROBE_INDEX(id) ((id) == NO_PROBE ? PROBES_MAX + 1 : (id) == EXIT_PROBE ? PROBES_MAX : (id) % PROBES_MAX)
+#define LEAVE_AT_RET (1ULL << 32)     /* in the cookie of a leave: it stands at a ret, not behind it */
+#define KEEP_RETURN (1ULL << 33)      /* … of enter_call: read the return address, which nothing else preserves */
+#define BY_STACK_POINTER (1ULL << 34) /* … of keyed calls: no goroutine, the stack pointer alone is the key */
+#define OF_PAIR (1ULL << 35)          /* … of keyed calls: the two ends have no common stack pointer */
+#define CALL_DEPTH 8                  /* frames kept of each kind; calls nested deeper are counted, not timed */
 
 /* One call in flight. */
 struct call_frame {
@@ -724,11 +822,30 @@ struct call_frame {
     __u64 args[SYSCALL_ARGS]; /* di si dx cx r8 r9 there: the arguments, where the probe is a function's entry */
     __u64 syscalls;           /* thread_slot.syscalls: the thread's later calls lie within this one */
     __u64 exec_ns;            /* task->se.sum_exec_runtime, which lags up to a tick … */
-    __u64 exec_start_ns; /* … behind: se.exec_start says when it was brought up to date (the scheduler's clock) */
-    __u64 run_delay_ns;  /* task->sched_info.run_delay: runnable, but waiting for a CPU */
+    __u64 exec_start_ns;  /* … behind: se.exec_start says when it was brought up to date (the scheduler's clock) */
+    __u64 run_delay_ns;   /* task->sched_info.run_delay: runnable, but waiting for a CPU */
+    __u64 return_address; /* at KEEP_RETURN, else 0 */
     __u32 probe;
-    __u32 above; /* pairs: enters of this probe after this one for which no frame was free */
+    __u32 above; /* pairs: enters of this probe after this one for which no frame was free.
+                    Functions: low half of the probe's address, the same for all names of one function */
 };
+
+/* Map "keyed_calls": calls in flight of code that does not stay on one thread's stack.  A goroutine is
+ * its g and how deep on its stack (which moves, but keeps what is below its top); elsewhere the stack
+ * pointer, of which a process has no two at one time. */
+struct keyed_call_key {
+    __u64 process_start_boot_ns;
+    __u64 goroutine; /* address of its g; 0: BY_STACK_POINTER */
+    __u64 place;     /* bytes from the stack's top, the stack pointer, or of a pair 0 */
+    __u32 tgid;
+    __u32 probe;
+};
+
+struct keyed_call {
+    struct call_frame frame;
+    __u64 stack_low; /* of the goroutine at the entry */
+};
+#define KEYED_CALLS 16384
 
 /* Map "calls": one per slot, index as in "threads"; written only by the slot's thread.
  * `calls` is a stack: frame[0 .. depth) are functions not yet returned, outermost first.
@@ -741,9 +858,11 @@ struct thread_calls {
     __u64 generation;
     __u32 depth;
     __u32 pairs_used;
-    __u32 listed; /* 1: this slot's bit in map "call_slots" has been set for this generation */
-    __u32 chosen; /* the kernel side's own */
-    __u64 pad[4];
+    __u32 listed;          /* 1: this slot's bit in map "call_slots" has been set for this generation */
+    __u32 chosen;          /* the kernel side's own … */
+    __u32 on_signal_stack; /* … 1: a function's frame was put there, and may still be */
+    __u32 pad0;
+    __u64 pad[3];
     struct call_frame frame[CALL_DEPTH];
     struct call_frame pair[CALL_DEPTH];
 };
@@ -754,14 +873,18 @@ struct probe_setting {
     __u64 capture_gap_ns;  /* registers and stack are captured at most this often; between, only the event is sent */
     __u64 last_capture_ns; /* written by the kernel side */
     __u64 since_ns;        /* calls that began earlier are not reported: the probe was off in between */
-    __u32 dump_bit;        /* bit + 1 of the condition by which a slow call may dump core at its return; 0: none */
+    __u32 id;              /* whose settings these are */
     __u32 pad;
+    __u64 dump; /* bit + 1 of the condition by which a slow call may dump core at its return, 0: none; and the
+                   generation of rules in the upper half: read in one step, for they change together */
 };
 
 /* Map "probe_counts", per CPU, by index of the probe. */
 struct probe_count {
     __u64 calls;      /* entered, of threads that are recorded */
     __u64 missed;     /* return never seen: longjmp, exception, exit or exec within the call */
+    __u64 left;       /* of these: seen to be left by an exception or a longjmp */
+    __u64 uncertain;  /* not told: that it was this call that took so long is not proven */
     __u64 overflow;   /* not timed: CALL_DEPTH calls were in flight */
     __u64 unmatched;  /* returns without an entry: entered before the probe was there, overflowed, or forked within */
     __u64 unrecorded; /* not timed: the thread is not watched, or has no slot */
@@ -785,7 +908,11 @@ struct latency_event {
     __u32 split;    /* 1: the three above are known; 0: kernel without CONFIG_SCHED_INFO, runnable counts as blocked */
     __u32 captured; /* EVENT_MOMENT and EVENT_THREAD of this thread follow */
     __u32 depth;    /* calls in flight around this one */
-    __u32 dumped;   /* signal number already sent to it in its own context; 0: none */
+    __u16 dumped;   /* signal number already sent to it in its own context; 0: none */
+    __u16 dump_bit; /* … by the condition with this bit */
+    __u32 rules_generation; /* that bit's, and that of the threshold it was measured by */
+    __u32 keyed;    /* 1: may have been in several threads; what the thread did meanwhile is not the call's */
+    __u32 pad;
 };
 
 EVENT_ASSERT(sizeof(struct syscall_record) == 80);
@@ -801,18 +928,25 @@ EVENT_ASSERT(sizeof(struct memory_window) == 272);
 EVENT_ASSERT(sizeof(struct maps_entry) == 48);
 EVENT_ASSERT(sizeof(struct maps_event) == 56 + MAPS_NAMES_LEN + MAPS_ENTRIES * 48);
 EVENT_ASSERT(sizeof(struct pointers_event) == 48 + POINTER_WINDOWS * 272);
+EVENT_ASSERT(sizeof(struct returns_event) == 56 + PENDING_RETURNS * 16);
 EVENT_ASSERT(sizeof(struct user_registers) == 192);
 EVENT_ASSERT(sizeof(struct process_entry) < 4096);
-EVENT_ASSERT(sizeof(struct watch_key) == 56);
-EVENT_ASSERT(sizeof(struct call_frame) == 104);
-EVENT_ASSERT(sizeof(struct thread_calls) == 64 + 2 * CALL_DEPTH * 104);
-EVENT_ASSERT(sizeof(struct probe_setting) == 40);
-EVENT_ASSERT(sizeof(struct probe_count) == 48);
-EVENT_ASSERT(sizeof(struct latency_event) == 184);
-EVENT_ASSERT(sizeof(struct verdict) == 24);
+EVENT_ASSERT(sizeof(struct watch_key) == 64);
+EVENT_ASSERT(sizeof(struct permit) == 112);
+EVENT_ASSERT(sizeof(struct call_frame) == 112);
+EVENT_ASSERT(sizeof(struct keyed_call_key) == 32);
+EVENT_ASSERT(sizeof(struct keyed_call) == 120);
+EVENT_ASSERT(sizeof(struct thread_calls) == 64 + 2 * CALL_DEPTH * 112);
+EVENT_ASSERT(sizeof(struct probe_setting) == 48);
+EVENT_ASSERT(sizeof(struct probe_count) == 64);
+EVENT_ASSERT(sizeof(struct latency_event) == 200);
+EVENT_ASSERT(sizeof(struct verdict) == 16);
 EVENT_ASSERT(sizeof(struct txg_sync) == 288);
 EVENT_ASSERT(sizeof(struct txg_event) == 320);
-EVENT_ASSERT(sizeof(struct trigger_head) == 136);
+EVENT_ASSERT(sizeof(struct trigger_head) == 144);
+EVENT_ASSERT(sizeof(struct signal_trigger) == 224);
+EVENT_ASSERT(sizeof(struct tracepoint_rules) == 32 + RULE_BITS);
+EVENT_ASSERT(sizeof(struct own_key) == 16);
 EVENT_ASSERT(sizeof(struct filter_clause) == 40);
 EVENT_ASSERT(sizeof(struct condition_settings) == 96 + FILTER_CLAUSES * 40);
 

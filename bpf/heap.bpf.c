@@ -12,6 +12,7 @@
 #include <bpf/bpf_tracing.h>
 
 #include "bpf/heap.h"
+#include "bpf/returns.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -140,6 +141,33 @@ static __always_inline void count_at(struct heap_stack *stack, __u64 size, __u64
     COUNT(stack->sums.allocated_bytes, size);
 }
 
+/* Puts return addresses back that return probes have replaced, so that a call stack is the same with and without. */
+static __noinline int put_returns_right(struct heap_thread *thread, __u64 sp, __u32 length)
+{
+    if (!thread)
+        return 0;
+    struct task_struct *task = bpf_get_current_task_btf();
+    struct return_instance *instance = innermost_return(task);
+    if (!instance)
+        return 0;
+    __u64 *words = (__u64 *)thread->fresh.slice, trampoline = return_trampoline(task);
+#pragma clang loop unroll(disable)
+    for (int i = 0; i < HEAP_SLICE / 8; i++) {
+        if (!instance)
+            break;
+        __u64 distance = BPF_CORE_READ(instance, stack) - sp;
+        if (distance < length) {
+            __u64 *word = &words[distance / 8 & (HEAP_SLICE / 8 - 1)];
+            if (*word == trampoline)
+                *word = BPF_CORE_READ(instance, orig_ret_vaddr);
+        } else if (distance < 1ULL << 63) {
+            break; /* above: the rest lies above it */
+        }
+        instance = BPF_CORE_READ(instance, next);
+    }
+    return 0;
+}
+
 /* Id of the stack that regs are at the top of: of the words that may be return addresses, and how deep they
  * lie.  Kept where it is new.  0: it could not be read, or there is no room.
  * allocates: counted there at once, which spares a look-up; see uncount(). */
@@ -161,6 +189,7 @@ static __noinline __u64 stack_id(struct heap_thread *thread, struct heap_account
             return 0;
         }
     }
+    put_returns_right(thread, regs->sp, length);
     __u64 start[HEAP_RANGES], extent[HEAP_RANGES], hash = regs->ip;
     for (int i = 0; i < HEAP_RANGES; i++) {
         start[i] = account->range[i].start;
@@ -406,8 +435,8 @@ static __always_inline int still_under_way(struct task_struct *task, struct heap
         return 0;
     if (return_address == thread->returns_to)
         return 1;
-    struct xol_area *area = BPF_CORE_READ(task, mm, uprobes_state.xol_area);
-    return area && return_address == BPF_CORE_READ(area, vaddr);
+    __u64 trampoline = return_trampoline(task);
+    return trampoline && return_address == trampoline;
 }
 
 /* Whether a call at this stack pointer is part of the one the thread is in; which may be over without having

@@ -44,6 +44,7 @@ static __noinline int begin_calls(struct thread_calls *mine, struct thread_slot 
         return 0;
     STORE(mine->depth, 0);
     STORE(mine->pairs_used, 0);
+    mine->on_signal_stack = 0;
     STORE(mine->generation, thread->generation);
     set_listed(mine, slot, 1);
     return 0;
@@ -64,6 +65,7 @@ static __always_inline void fill_frame(struct call_frame *frame, struct pt_regs 
     frame->exec_start_ns = task->se.exec_start;
     if (bpf_core_field_exists(task->sched_info))
         frame->run_delay_ns = task->sched_info.run_delay;
+    frame->return_address = 0;
     frame->probe = probe;
     frame->above = 0;
     frame->start_ns = bpf_ktime_get_ns();
@@ -77,12 +79,26 @@ static __always_inline __u32 any_of(struct thread_calls *mine, __u32 index)
     return *(volatile __u32 *)&mine->chosen;
 }
 
+static __always_inline int on_signal_stack(struct task_struct *task, __u64 sp)
+{
+    return sp - task->sas_ss_sp < task->sas_ss_size;
+}
+
+/* A thread of the process went over to another stack: its stack pointer orders no calls. */
+static __always_inline int switches_stacks(struct task_struct *task)
+{
+    __u32 tgid = task->tgid;
+    struct process_entry *process = bpf_map_lookup_elem(&processes, &tgid);
+    return process && process->stacks_switched;
+}
+
 struct slow_call {
     struct pt_regs *regs;
     struct thread_slot *thread;
     struct call_frame *frame;
     __u64 now;
     __u32 slot, depth;
+    __u32 keyed; /* the call may have been in other threads before */
 };
 
 /* elapsed = running + runnable + blocked.  What sum_exec_runtime lacks now and lacked at
@@ -120,6 +136,17 @@ static __always_inline int gap_over(struct probe_setting *setting, __u64 now)
     return __sync_val_compare_and_swap(&setting->last_capture_ns, last, now) == last;
 }
 
+/* The settings may have changed since the call was judged by them: the condition that asks for a dump is asked itself,
+ * and that it is this probe's is looked at after what it asks for, as settings are written in their order. */
+static __always_inline int dump_condition_holds(struct probe_setting *setting, __u64 dump, __u32 probe,
+                                                __u64 elapsed_ns)
+{
+    if ((__u32)dump - 1 >= RULE_BITS || *(volatile __u32 *)&setting->id != probe)
+        return 0;
+    struct condition_settings *condition = condition_of(dump >> 32, (__u32)dump - 1);
+    return condition && elapsed_ns >= condition->slower_than_ns;
+}
+
 /* Sends the latency_event and, not more often than is wanted, what the thread looks like
  * now.  The event is reserved first and submitted last: the reader gets all of it at once,
  * in this order. */
@@ -149,13 +176,16 @@ static __noinline int report_slow(struct task_struct *task, struct slow_call *ca
     event->syscalls_after = thread->syscalls;
     split_time(task, frame, event);
     event->depth = call->depth;
+    event->keyed = call->keyed;
+    event->pad = 0;
     event->dumped = 0;
-    __u32 bit = setting->dump_bit - 1;
-    if (bit < RULE_BITS && ((thread->dump_rules >> bit) & 1)) {
-        struct condition_settings *settings = bpf_map_lookup_elem(&conditions, &bit);
-        if (settings)
-            event->dumped = dump_here(settings);
-    }
+    event->dump_bit = 0;
+    event->pad = 0;
+    __u64 dump = *(volatile __u64 *)&setting->dump;
+    event->rules_generation = dump >> 32;
+    event->dump_bit = (__u32)dump - 1;
+    if (dump_condition_holds(setting, dump, probe, event->elapsed_ns))
+        event->dumped = dump_here(task, thread, (__u32)dump - 1, dump >> 32);
     event->captured = gap_over(setting, call->now);
     if (event->captured) {
         struct capture capture = {
@@ -173,9 +203,13 @@ static __noinline int report_slow(struct task_struct *task, struct slow_call *ca
 
 static __always_inline void judge(struct task_struct *task, struct slow_call *call)
 {
-    __u32 probe = call->frame->probe;
-    struct probe_setting *setting = bpf_map_lookup_elem(&probe_settings, &probe);
+    __u32 probe = call->frame->probe, index = PROBE_INDEX(probe);
+    struct probe_setting *setting = bpf_map_lookup_elem(&probe_settings, &index);
     __u64 start = call->frame->start_ns;
-    if (setting && call->now - start >= setting->threshold_ns && start >= setting->since_ns)
+    if (!setting || setting->id != probe || call->now - start < setting->threshold_ns || start < setting->since_ns)
+        return;
+    if (!call->keyed && switches_stacks(task))
+        COUNT(probe, uncertain);
+    else
         report_slow(task, call, setting);
 }

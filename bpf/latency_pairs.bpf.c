@@ -3,7 +3,8 @@
 //
 // Pairs of different probes have no common stack pointer: a leave ends the latest enter
 // of the same probe.  An enter no deeper in the stack than an earlier one of its probe
-// replaces it (that leave was missed): pairs nest by recursion only.
+// replaces it (that leave was missed): pairs nest by recursion only.  One whose enter lies in
+// a function that an exception or longjmp has left is over as well (latency_exits.bpf.c).
 #include "bpf/latency.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";

@@ -46,7 +46,8 @@ int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(process_exec, struct task_struct *task, pid_t old_pid, struct linux_binprm *bprm)
 {
-    __u32 tid = task->pid, tgid = task->tgid, old = old_pid, epoch = watch_epoch & SLOT_EPOCH;
+    __u32 tid = task->pid, tgid = task->tgid, old = old_pid, epoch = *(volatile __u32 *)&watch_epoch & SLOT_EPOCH;
+    __u32 generation = *(volatile __u32 *)&rules_generation;
     __u32 *entry = bpf_map_lookup_elem(&slot_of, &tid);
     if (!entry)
         return 0;
@@ -64,6 +65,7 @@ int BPF_PROG(process_exec, struct task_struct *task, pid_t old_pid, struct linux
         struct thread_slot *thread = bpf_map_lookup_elem(&threads, &slot);
         if (thread) {
             thread->epoch = 0;
+            thread->rules_generation = 0;
             thread->signal_frames = 0;
             thread->tid = tid;
             thread->thread_start_boot_ns = BPF_CORE_READ(task, start_boottime);
@@ -74,8 +76,8 @@ int BPF_PROG(process_exec, struct task_struct *task, pid_t old_pid, struct linux
         *entry = 0;
     }
     struct watch_key key;
-    __u64 rules, dump_rules;
-    __u32 verdict = verdict_of(task, &key, &rules, &dump_rules);
+    __u64 rules;
+    __u32 verdict = verdict_of(task, &key, &rules, generation);
     if (verdict == VERDICT_IGNORE) {
         if (slot >= slots)
             *entry = SLOT_IGNORED | epoch;
@@ -87,8 +89,9 @@ int BPF_PROG(process_exec, struct task_struct *task, pid_t old_pid, struct linux
         return 0;
     process->asked_epoch = 0;
     process->told_epoch = 0;
+    process->permit_epoch = 0;
     process->execs += 1;
-    process->exec_ns = bpf_ktime_get_ns();
+    process->exec_ns = process->identity_ns = bpf_ktime_get_ns();
     process->memory_ended = process->memory_ended_ns = 0;
     process->break_end = 0;
     process->uid = BPF_CORE_READ(task, cred, uid.val);
@@ -98,11 +101,30 @@ int BPF_PROG(process_exec, struct task_struct *task, pid_t old_pid, struct linux
     return 0;
 }
 
+/* Processes whose end has been told to their parents.  do_exit() counts a thread off signal->live some time before its
+ * tracepoint, so threads that exit together may all find 0 there: the first is the process's end, and the map decides
+ * which that is. */
+struct ended_process {
+    __u64 start_boot_ns;
+    __u64 tgid;
+};
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, 4096);
+    __type(key, struct ended_process);
+    __type(value, __u8);
+} ended_processes SEC(".maps");
+
 static __always_inline void note_child_exit(struct task_struct *task)
 {
     __u32 parent = BPF_CORE_READ(task, real_parent, tgid);
     struct process_entry *process = bpf_map_lookup_elem(&processes, &parent);
     if (!process)
+        return;
+    struct ended_process ended = {.start_boot_ns = BPF_CORE_READ(task, group_leader, start_boottime),
+                                  .tgid = task->tgid};
+    __u8 told = 1;
+    if (bpf_map_update_elem(&ended_processes, &ended, &told, BPF_NOEXIST))
         return;
     struct lineage_record *line = add_lineage(process, LINEAGE_CHILD_EXIT, task->tgid);
     __s32 group = BPF_CORE_READ(task, signal, group_exit_code);
@@ -128,6 +150,31 @@ static __always_inline void note_ended(struct task_struct *task, __u32 tgid, con
     __sync_fetch_and_add(&process->memory_ended, 1);
 }
 
+/* For tracepoints that are hit when the memory is gone: what was decided while the process lived, or by what it was
+ * decided then. */
+static __noinline int remember_ended(struct task_struct *task, struct thread_slot *thread, __u32 slot)
+{
+    struct ended_thread ended = {.generation = thread->generation, .slot = slot};
+    __u32 tgid = BPF_CORE_READ(task, tgid), generation = *(volatile __u32 *)&rules_generation;
+    __u64 address = (__u64)task;
+    ended.rules = thread->rules;
+    ended.rules_generation = thread->rules_generation;
+    ended.start_boot_ns = BPF_CORE_READ(task, start_boottime);
+    struct process_entry *process = bpf_map_lookup_elem(&processes, &tgid);
+    if (process && process->start_boot_ns == thread->process_start_boot_ns) {
+        __builtin_memcpy(&ended.key, &process->key, sizeof(ended.key));
+        if (ended.rules_generation != generation) { /* rules have changed since its last call */
+            struct verdict *verdict = bpf_map_lookup_elem(&verdicts, &process->key);
+            if (verdict && verdict->generation == generation) {
+                ended.rules = verdict->rules;
+                ended.rules_generation = generation;
+            }
+        }
+    }
+    bpf_map_update_elem(&ended_threads, &address, &ended, BPF_ANY);
+    return 0;
+}
+
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(process_exit, struct task_struct *task)
 {
@@ -143,6 +190,8 @@ int BPF_PROG(process_exit, struct task_struct *task)
             if (thread) {
                 thread->exit_ns = bpf_ktime_get_ns();
                 note_ended(task, tgid, thread);
+                if (tracepoint_rules[rules_generation & 1])
+                    remember_ended(task, thread, slot);
                 if (__sync_lock_test_and_set(&thread->state, SLOT_EXITED) != SLOT_PINNED) {
                     thread->state = SLOT_FREE;
                     free_slot(slot);
@@ -179,7 +228,8 @@ int BPF_PROG(process_exit, struct task_struct *task)
 SEC("tp_btf/task_rename")
 int BPF_PROG(process_rename, struct task_struct *task, const char *comm)
 {
-    if (look_at_comm && task->pid == task->tgid && !BPF_CORE_READ_BITFIELD_PROBED(task, in_execve))
+    if (look_at_comm[rules_generation & 1] && task->pid == task->tgid &&
+        !BPF_CORE_READ_BITFIELD_PROBED(task, in_execve))
         __sync_fetch_and_add(&watch_epoch, 1);
     return 0;
 }
@@ -187,7 +237,12 @@ int BPF_PROG(process_rename, struct task_struct *task, const char *comm)
 SEC("tp_btf/cgroup_attach_task")
 int BPF_PROG(process_moved, struct cgroup *destination, const char *path, struct task_struct *task, bool threadgroup)
 {
-    if (look_at_cgroup)
-        __sync_fetch_and_add(&watch_epoch, 1);
+    if (!look_at_cgroup[rules_generation & 1])
+        return 0;
+    __u32 tgid = task->tgid;
+    struct process_entry *process = bpf_map_lookup_elem(&processes, &tgid);
+    if (process)
+        process->identity_ns = bpf_ktime_get_ns();
+    __sync_fetch_and_add(&watch_epoch, 1);
     return 0;
 }

@@ -32,18 +32,22 @@ static __always_inline int begin(__u64 cgroup, int order, __u32 gfp_flags)
 
 static __noinline int end(void *ctx, __u64 cgroup, __u64 reclaimed)
 {
+    __u64 began = own_begin();
     __u64 key = (__u32)bpf_get_current_pid_tgid() | cgroup << 32;
     struct reclaim_start *start = bpf_map_lookup_elem(&reclaims, &key);
     if (!start)
         return 0;
     struct task_struct *task = bpf_get_current_task_btf();
+    /* strangers' are told too: they are what the host waits for as well */
+    __u32 generation = *(volatile __u32 *)&rules_generation;
+    __u64 mine = rules_of_task(task, generation) & reclaim_rules[generation & 1];
     struct reclaim_trigger *trigger = bpf_ringbuf_reserve(&events, sizeof(*trigger), 0);
     if (!trigger) {
         count_loss(LOSS_TRIGGER);
         bpf_map_delete_elem(&reclaims, &key);
         return 0;
     }
-    fill_trigger(&trigger->t, TRIGGER_RECLAIM, task, reclaim_rules);
+    fill_trigger(&trigger->t, TRIGGER_RECLAIM, task, reclaim_rules[generation & 1], generation);
     trigger->start_ns = start->start_ns;
     trigger->duration_ns = trigger->t.h.t_ns - start->start_ns;
     trigger->reclaimed = reclaimed;
@@ -54,6 +58,8 @@ static __noinline int end(void *ctx, __u64 cgroup, __u64 reclaimed)
     trigger->kernel_frames = length > 0 ? (__u32)length / 8 : 0;
     bpf_ringbuf_submit(trigger, 0);
     bpf_map_delete_elem(&reclaims, &key);
+    if (mine)
+        own_end(began, mine, cgroup ? OWN_CGROUP_RECLAIM_ENDS : OWN_DIRECT_RECLAIM_ENDS);
     return 0;
 }
 

@@ -22,14 +22,17 @@ struct {
 
 static __noinline int report_wait_elsewhere(struct task_struct *task, struct thread_slot *thread)
 {
-    __u32 tid = BPF_CORE_READ(task, pid);
+    __u32 tid = BPF_CORE_READ(task, pid), generation = *(volatile __u32 *)&rules_generation;
+    __u64 rules = bits_of(thread, generation) & blocked_rules[generation & 1];
     thread->blocked_ns = 0;
+    if (!rules)
+        return 0;
     struct blocked_trigger *trigger = bpf_ringbuf_reserve(&events, sizeof(*trigger), 0);
     if (!trigger) {
         count_loss(LOSS_TRIGGER);
         return 0;
     }
-    fill_trigger(&trigger->t, TRIGGER_BLOCKED, task, thread->rules & blocked_rules);
+    fill_trigger(&trigger->t, TRIGGER_BLOCKED, task, rules, generation);
     fill_wait(trigger, thread, tid);
     trigger->nr = -1;
     trigger->syscall_flags = 0;
@@ -38,40 +41,52 @@ static __noinline int report_wait_elsewhere(struct task_struct *task, struct thr
     return 0;
 }
 
-SEC("tp_btf/sched_switch")
-int BPF_PROG(thread_switched, bool preempt, struct task_struct *prev, struct task_struct *next)
+static __always_inline void leave_cpu(struct thread_slot *thread, __u32 state)
 {
-    __u32 slot = 0;
-    struct thread_slot *thread = slot_of_tid(prev->pid, &slot);
-    if (thread && (thread->rules & blocked_rules)) {
-        __u32 state = preempt ? 0 : prev->__state;
-        thread->off_state = state;
-        thread->off_ns = state ? bpf_ktime_get_ns() : 0;
-    }
-    thread = slot_of_tid(next->pid, &slot);
-    if (!thread || !thread->off_ns)
-        return 0;
+    thread->off_state = state;
+    thread->off_ns = state ? bpf_ktime_get_ns() : 0;
+}
+
+static __always_inline void enter_cpu(struct thread_slot *thread, struct task_struct *task, __u64 rules,
+                                      __u64 threshold_ns)
+{
     __u64 now = bpf_ktime_get_ns(), blocked = now - thread->off_ns;
-    if (blocked >= blocked_min_ns && (thread->rules & blocked_rules) && blocked > thread->blocked_ns) {
+    if (blocked >= threshold_ns && rules && blocked > thread->blocked_ns) {
         thread->blocked_ns = blocked;
         thread->blocked_from_ns = thread->off_ns;
         thread->blocked_until_ns = now;
         if (!thread->in_call)
-            report_wait_elsewhere(next, thread);
+            report_wait_elsewhere(task, thread);
     }
     thread->off_ns = 0;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(thread_switched, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+    __u32 slot = 0, generation = *(volatile __u32 *)&rules_generation;
+    __u64 wanted = blocked_rules[generation & 1];
+    struct thread_slot *leaves = slot_of_tid(prev->pid, &slot), *comes = slot_of_tid(next->pid, &slot);
+    __u64 of_leaving = leaves ? bits_of(leaves, generation) & wanted : 0;
+    if (comes && !comes->off_ns)
+        comes = 0;
+    __u64 of_coming = comes ? bits_of(comes, generation) & wanted : 0;
+    if (!of_leaving && !comes)
+        return 0;
+    __u64 began = own_begin();
+    if (leaves && of_leaving)
+        leave_cpu(leaves, preempt ? 0 : prev->__state);
+    if (comes)
+        enter_cpu(comes, next, of_coming, blocked_min_ns[generation & 1]);
+    own_end(began, of_leaving | of_coming, OWN_THREAD_SWITCHED);
     return 0;
 }
 
-SEC("tp_btf/sched_waking")
-int BPF_PROG(thread_woken, struct task_struct *sleeper)
+static __noinline int note_waker(void *ctx, struct task_struct *sleeper, __u64 off)
 {
-    __u32 slot = 0, zero = 0, tid = sleeper->pid;
-    struct thread_slot *thread = slot_of_tid(tid, &slot);
-    if (!thread)
-        return 0;
-    __u64 now = bpf_ktime_get_ns(), off = thread->off_ns;
-    if (!off || now - off < blocked_min_ns)
+    __u32 zero = 0, tid = BPF_CORE_READ(sleeper, pid);
+    __u64 now = bpf_ktime_get_ns();
+    if (now - off < blocked_min_ns[rules_generation & 1])
         return 0;
     struct waker *waker = bpf_map_lookup_elem(&waker_scratch, &zero);
     if (!waker)
@@ -89,6 +104,22 @@ int BPF_PROG(thread_woken, struct task_struct *sleeper)
     waker->kernel_frames = length > 0 ? (__u32)length / 8 : 0;
     length = bpf_get_stack(ctx, waker->user_stack, sizeof(waker->user_stack), BPF_F_USER_STACK);
     waker->user_frames = length > 0 ? (__u32)length / 8 : 0;
+    end_at_trampoline(waker);
     bpf_map_update_elem(&wakers, &tid, waker, BPF_ANY);
+    return 0;
+}
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(thread_woken, struct task_struct *sleeper)
+{
+    __u32 slot = 0;
+    struct thread_slot *thread = slot_of_tid(sleeper->pid, &slot);
+    __u64 off = thread ? thread->off_ns : 0; /* 0 but of threads a rule is about */
+    if (!off)
+        return 0;
+    __u32 generation = *(volatile __u32 *)&rules_generation;
+    __u64 began = own_begin(), mine = bits_of(thread, generation) & blocked_rules[generation & 1];
+    note_waker(ctx, sleeper, off);
+    own_end(began, mine, OWN_THREAD_WOKEN);
     return 0;
 }

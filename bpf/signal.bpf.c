@@ -9,6 +9,7 @@
 // moment at which its registers and stack can be read without a race.
 #include "bpf/address_space.bpf.h"
 #include "bpf/pointers.bpf.h"
+#include "bpf/trigger.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -16,6 +17,7 @@ char LICENSE[] SEC("license") = "GPL";
 #define SIGNAL_GROUP_EXIT_FLAG 0x04
 #define SIGKILL_NUMBER 9
 #define SIGSTOP_NUMBER 19
+#define SIGNAL_RESULT_IGNORED 1 /* TRACE_SIGNAL_IGNORED, include/trace/events/signal.h */
 #define BIT(number) (1ULL << ((number)-1))
 /* kernel/signal.c SIG_KERNEL_IGNORE_MASK: SIGCONT SIGCHLD SIGWINCH SIGURG */
 #define DEFAULT_IGNORED (BIT(18) | BIT(17) | BIT(28) | BIT(23))
@@ -37,13 +39,42 @@ static __always_inline void copy_siginfo(struct signal_record *record, struct ke
     record->si_errno = 0;
     record->address = 0;
     if ((unsigned long)info <= 1) { /* SEND_SIG_NOINFO, SEND_SIG_PRIV: no siginfo of its own */
-        record->code = info ? 0x80 /* SI_KERNEL */ : 0;
+        /* Both are the kernel's: kill(2) always has a siginfo.  That NOINFO is delivered as SI_USER of
+         * whoever ran (SIGXFSZ, SIGPIPE) makes nobody its sender. */
+        record->code = 0x80 /* SI_KERNEL */;
         return;
     }
     record->code = BPF_CORE_READ(info, si_code);
     record->si_errno = BPF_CORE_READ(info, si_errno);
     record->address = record->code > 0 ? (__u64)BPF_CORE_READ(info, _sifields._sigfault._addr)
                                        : (__u64)BPF_CORE_READ(info, _sifields._rt._sigval.sival_ptr);
+}
+
+/* A signal that its target ignores is dropped where it is sent (kernel/signal.c, prepare_signal) and never passes
+ * signal_deliver: who asks for signals that do not kill is told of it here, in the sender's context. */
+static __noinline int report_ignored(struct task_struct *target, struct signal_record *record)
+{
+    __u32 generation = *(volatile __u32 *)&rules_generation;
+    __u64 rules = rules_of_task(target, generation) & signal_rules[generation & 1];
+    if (!rules)
+        return 0;
+    struct signal_trigger *trigger = bpf_ringbuf_reserve(&events, sizeof(*trigger), 0);
+    if (!trigger) {
+        count_loss(LOSS_TRIGGER);
+        return 0;
+    }
+    fill_trigger(&trigger->t, TRIGGER_SIGNAL, target, rules, generation);
+    __builtin_memcpy(&trigger->signal, record, sizeof(*record));
+    trigger->signal.disposition = DISPOSITION_IGNORED;
+    bpf_ringbuf_submit(trigger, 0);
+    return 0;
+}
+
+/* Whether a rule about signals that do not kill may be about that task. */
+static __always_inline int is_asked_for(struct task_struct *task)
+{
+    __u32 generation = *(volatile __u32 *)&rules_generation;
+    return (rules_of_task(task, generation) & signal_rules[generation & 1]) != 0;
 }
 
 SEC("tp_btf/signal_generate")
@@ -75,6 +106,8 @@ int BPF_PROG(signal_sent, int number, struct kernel_siginfo *info, struct task_s
     record->seq = index + 1;
     if (number == SIGKILL_NUMBER && (unsigned long)info == 1 /* SEND_SIG_PRIV */)
         process->kernel_kill_ns = record->t_ns;
+    if (result == SIGNAL_RESULT_IGNORED && number > 0 && number <= 64 && (handled_signals & BIT(number)))
+        report_ignored(target, record);
     return 0;
 }
 
@@ -168,7 +201,7 @@ int BPF_PROG(signal_taken, int delivered, struct kernel_siginfo *info, struct k_
     if (disposition == DISPOSITION_HANDLED && thread)
         thread->signal_frames += 1;
     if (disposition != DISPOSITION_FATAL) {
-        if (!(handled_signals & bit))
+        if (!(handled_signals & bit) || !is_asked_for(task))
             return 0;
         capture.role = ROLE_SIGNALLED;
         capture.event = EVENT_SIGNAL;

@@ -21,6 +21,7 @@ int snapshot_thread(struct bpf_iter__task *ctx)
         struct capture capture = {.role = ROLE_LIVING, .event = EVENT_MOMENT, .foreign = 1};
         capture_process(task, &capture);
     }
+    capture_returns(task);
     struct thread_event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
     if (!event) {
         count_loss(LOSS_THREAD_EVENT);

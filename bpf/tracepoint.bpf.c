@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// Any tracepoint of the kernel, by name: one program, attached once a rule with the
-// condition's bit as its cookie.
+// Any tracepoint of the kernel, by name: one program, attached once a tracepoint, with the
+// kernel's number of it as its cookie; map "tracepoints" lists the conditions about it.
 //
 // A classic tracepoint program gets the record as the format file in tracefs describes it,
 // so fields are where user space has read they are.  The record is copied by a probe read
@@ -92,47 +92,115 @@ static long test_clause(__u32 index, struct record_test *test)
     return 1;
 }
 
-static __always_inline void see_hit(void *ctx)
+struct hit_test {
+    struct tracepoint_rules *about;
+    void *record;
+    __u64 want, hold;
+    __u64 each; /* of hold: those of which one match is a firing */
+};
+
+static long test_condition(__u32 index, struct hit_test *test)
 {
-    __u32 cookie = bpf_get_attach_cookie(ctx), bit = cookie & (RULE_BITS - 1); /* above: which rule's */
-    struct condition_settings *settings = bpf_map_lookup_elem(&conditions, &bit);
-    if (!settings)
-        return;
-    struct task_struct *task = bpf_get_current_task_btf();
-    __u32 slot = 0;
-    struct thread_slot *thread = slot_of_tid(BPF_CORE_READ(task, pid), &slot);
-    if (thread ? !((thread->rules >> bit) & 1) : !settings->everyone)
-        return;
-    struct record_test test = {.settings = settings, .record = ctx, .passed = 1};
-    for (__u32 i = 0; i < FILTER_CLAUSES && test.passed; i++)
-        if (test_clause(i, &test))
+    __u32 bit = test->about->bit[index & (RULE_BITS - 1)] & (RULE_BITS - 1), generation = test->about->generation;
+    if (!(test->want & (1ULL << bit)))
+        return 0;
+    struct condition_settings *settings = condition_of(generation, bit);
+    if (!settings || settings->generation != generation)
+        return 0;
+    struct record_test clauses = {.settings = settings, .record = test->record, .passed = 1};
+    for (__u32 i = 0; i < FILTER_CLAUSES && clauses.passed; i++)
+        if (test_clause(i, &clauses))
             break;
-    if (!test.passed)
-        return;
+    if (!clauses.passed)
+        return 0;
+    test->hold |= 1ULL << bit;
+    if (settings->each)
+        test->each |= 1ULL << bit;
+    return 0;
+}
+
+/* What is known of a thread that has given its ring back; 0: it has not, or was not recorded. */
+static __always_inline struct ended_thread *ended_of(struct task_struct *task)
+{
+    __u64 address = (__u64)task;
+    struct ended_thread *ended = bpf_map_lookup_elem(&ended_threads, &address);
+    if (!ended || ended->start_boot_ns != BPF_CORE_READ(task, start_boottime))
+        return 0;
+    return ended;
+}
+
+/* Its ring is still there, for it was the last to be given back. */
+static __noinline int capture_ended(void *ctx, struct task_struct *task, struct ended_thread *ended)
+{
+    struct capture capture = {.ctx = ctx, .role = ROLE_TRIGGERED, .slot = ended->slot, .event = EVENT_MOMENT};
+    __u32 slot = ended->slot;
+    struct thread_slot *thread = bpf_map_lookup_elem(&threads, &slot);
+    if (thread && thread->generation != ended->generation) {
+        thread = 0;
+        capture.slot = ~0u;
+    }
+    capture_process(task, &capture);
+    return capture_thread(task, &capture, thread);
+}
+
+/* Whether the thread is to be captured now: not from here, for the frames of a call chain share 512 bytes
+ * (MAX_BPF_STACK). */
+static __noinline int report_hit(void *ctx, struct task_struct *task, struct tracepoint_rules *about, __u64 want,
+                                 struct ended_thread *ended)
+{
+    struct hit_test test = {.about = about, .record = ctx, .want = want};
+    bpf_loop(about->count, test_condition, &test, 0);
+    if (!test.hold)
+        return 0;
     struct tracepoint_trigger *trigger = bpf_ringbuf_reserve(&events, sizeof(*trigger), 0);
     if (!trigger) {
         count_loss(LOSS_TRIGGER);
-        return;
+        return 0;
     }
-    fill_trigger(&trigger->t, TRIGGER_TRACEPOINT, task, 1ULL << bit);
-    trigger->which = cookie >> 8;
-    __u32 length = settings->record_length;
+    fill_trigger(&trigger->t, TRIGGER_TRACEPOINT, task, test.hold, about->generation);
+    if (ended)
+        __builtin_memcpy(&trigger->t.key, &ended->key, sizeof(trigger->t.key));
+    trigger->tracepoint = about->number;
+    __u32 length = about->record_length;
     barrier_var(length);
     if (length > TRACEPOINT_RECORD_MAX)
         length = TRACEPOINT_RECORD_MAX;
     trigger->length = length;
     if (bpf_probe_read_kernel(trigger->record, length, ctx))
         trigger->length = 0;
-    int capture = may_capture(settings->each);
+    int capture = may_capture(test.each);
     trigger->t.captured = capture;
     bpf_ringbuf_submit(trigger, BPF_RB_NO_WAKEUP); /* the tracepoint may hold a lock a wake-up needs */
-    if (capture)
-        capture_here(ctx, task);
+    return capture;
 }
 
 SEC("tracepoint")
 int tracepoint_hit(void *ctx)
 {
-    see_hit(ctx);
+    __u32 generation = *(volatile __u32 *)&rules_generation;
+    __u32 key = TRACEPOINT_KEY(generation, (__u32)bpf_get_attach_cookie(ctx));
+    struct tracepoint_rules *about = bpf_map_lookup_elem(&tracepoints, &key);
+    if (!about || about->generation != generation)
+        return SEEN_BY_OTHERS;
+    struct task_struct *task = bpf_get_current_task_btf();
+    __u32 slot = 0;
+    struct thread_slot *thread = slot_of_tid(BPF_CORE_READ(task, pid), &slot);
+    struct ended_thread *ended = thread ? 0 : ended_of(task);
+    __u64 want = about->rules;
+    if (thread)
+        want &= bits_of(thread, generation);
+    else if (!ended)
+        want &= about->everyone;
+    else if (ended->rules_generation == generation)
+        want &= ended->rules;
+    if (!want)
+        return SEEN_BY_OTHERS;
+    __u64 began = own_begin();
+    int capture = report_hit(ctx, task, about, want, ended);
+    if (capture && ended)
+        capture_ended(ctx, task, ended);
+    else if (capture)
+        capture_here(ctx, task);
+    own_end(began, want, OWN_TRACEPOINT_HIT);
     return SEEN_BY_OTHERS;
 }

@@ -9,6 +9,8 @@
 #pragma once
 
 #include "bpf/capture.bpf.h"
+#include "bpf/dump.bpf.h"
+#include "bpf/own_cost.bpf.h"
 
 /* What a program on a classic tracepoint returns.  With 0 from one of a tracepoint's programs the kernel drops
  * the hit for whoever else has it open through perf (kernel/trace/bpf_trace.c, trace_call_bpf). */
@@ -27,16 +29,35 @@ static __always_inline struct thread_slot *slot_of_tid(__u32 tid, __u32 *index)
     return bpf_map_lookup_elem(&threads, &slot);
 }
 
+/* Conditions of that generation that may be about a task: none where it has been decided that no rule is about its
+ * process, all where nothing has been decided yet. */
+static __always_inline __u64 rules_of_task(struct task_struct *task, __u32 generation)
+{
+    __u32 tid = BPF_CORE_READ(task, pid), epoch = watch_epoch & SLOT_EPOCH;
+    __u32 *entry = bpf_map_lookup_elem(&slot_of, &tid);
+    if (!entry)
+        return ~0ULL;
+    __u32 value = *entry, slot = value - 1;
+    if (value == (SLOT_IGNORED | epoch))
+        return 0;
+    struct thread_slot *thread = 0;
+    if (slot < slots)
+        thread = bpf_map_lookup_elem(&threads, &slot);
+    return thread && thread->epoch == epoch ? bits_of(thread, generation) : ~0ULL;
+}
+
+/* rules: bits of that generation. */
 static __always_inline void fill_trigger(struct trigger_head *trigger, __u32 kind, struct task_struct *task,
-                                         __u64 rules)
+                                         __u64 rules, __u32 generation)
 {
     fill_header(&trigger->h, EVENT_TRIGGER, task);
     trigger->kind = kind;
     trigger->captured = 0;
     trigger->rules = rules;
     trigger->dumped = 0;
-    trigger->pad = 0;
-    make_watch_key(task, &trigger->key);
+    trigger->dump_bit = 0;
+    trigger->generation = generation;
+    make_watch_key(task, &trigger->key, generation);
     copy_comm(trigger->comm, task);
 }
 
@@ -58,15 +79,4 @@ static __noinline int capture_here(void *ctx, struct task_struct *task)
         capture.slot = slot;
     capture_process(task, &capture);
     return capture_thread(task, &capture, thread);
-}
-
-/* Makes the current process dump core, where the daemon has allowed it beforehand.
- * Answers the signal sent, 0 for none. */
-static __always_inline __u32 dump_here(struct condition_settings *settings)
-{
-    if (!settings->dump_signal || settings->dump_tokens <= 0)
-        return 0;
-    if (__sync_fetch_and_add(&settings->dump_tokens, -1) <= 0)
-        return 0;
-    return bpf_send_signal(settings->dump_signal) ? 0 : settings->dump_signal;
 }

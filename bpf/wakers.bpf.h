@@ -3,6 +3,7 @@
  * reported by the one that waited (sched.bpf.c, syscall_rules.bpf.c). */
 #pragma once
 
+#include "bpf/returns.bpf.h"
 #include "bpf/trigger.bpf.h"
 
 struct waker {
@@ -23,6 +24,26 @@ struct {
     __type(key, __u32); /* tid of the one that waited */
     __type(value, struct waker);
 } wakers __weak SEC(".maps");
+
+/* A chain of frame pointers does not tell at which place of the stack a return address stood, so what a return probe
+ * has replaced cannot be looked up: before 6.11, from when on the kernel puts it back itself
+ * (kernel/events/callchain.c, fixup_uretprobe_trampoline_entries), the current thread's stack ends there. */
+static __noinline int end_at_trampoline(struct waker *waker)
+{
+    struct task_struct *task = bpf_get_current_task_btf();
+    if (!waker || !innermost_return(task))
+        return 0;
+    __u64 trampoline = return_trampoline(task);
+    __u32 frames = waker->user_frames;
+#pragma clang loop unroll(disable)
+    for (__u32 i = 0; i < KERNEL_FRAMES; i++) {
+        if (i < frames && waker->user_stack[i] == trampoline) {
+            waker->user_frames = i;
+            return 0;
+        }
+    }
+    return 0;
+}
 
 static __always_inline void fill_wait(struct blocked_trigger *trigger, struct thread_slot *thread, __u32 tid)
 {

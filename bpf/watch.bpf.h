@@ -9,7 +9,8 @@
 #include "bpf/callers.bpf.h"
 #include "bpf/task.bpf.h"
 
-static __always_inline void make_watch_key(struct task_struct *task, struct watch_key *key)
+/* What rules of that generation tell processes apart by; generation 0: all that any rules can. */
+static __always_inline void make_watch_key(struct task_struct *task, struct watch_key *key, __u32 generation)
 {
     __builtin_memset(key, 0, sizeof(*key));
     struct file *file = BPF_CORE_READ(task, mm, exe_file);
@@ -17,13 +18,14 @@ static __always_inline void make_watch_key(struct task_struct *task, struct watc
         key->exe_inode = BPF_CORE_READ(file, f_inode, i_ino);
         key->exe_device = BPF_CORE_READ(file, f_inode, i_sb, s_dev);
         key->exe_dentry = (__u64)BPF_CORE_READ(file, f_path.dentry);
+        key->exe_mount = (__u64)BPF_CORE_READ(file, f_path.mnt);
     }
     key->uid = BPF_CORE_READ(task, cred, euid.val);
-    if (look_at_cgroup) {
+    if (!generation || look_at_cgroup[generation & 1]) {
         key->cgroup_id = cgroup_id_of(task);
         key->cgroup_set = (__u64)BPF_CORE_READ(task, cgroups);
     }
-    if (look_at_comm)
+    if (!generation || look_at_comm[generation & 1])
         copy_comm(key->comm, leader_of(task));
 }
 
@@ -52,11 +54,25 @@ static __always_inline void drop_process(__u32 tgid)
         __sync_fetch_and_sub(&process_entries, 1);
 }
 
+static __always_inline struct process_draft *take_draft(void)
+{
+    for (__u32 i = 0; i < PROCESS_DRAFTS; i++) {
+        __u32 index = i;
+        struct process_draft *draft = bpf_map_lookup_elem(&process_drafts, &index);
+        if (draft && !__sync_lock_test_and_set(&draft->taken, 1))
+            return draft;
+    }
+    count_loss(LOSS_SCRATCH);
+    return 0;
+}
+
 /* The process entry of a task, made where it does not exist.  An entry of an earlier
- * process with the same tgid is replaced.  For one that is dying the reserve is there. */
+ * process with the same tgid is replaced.  For one that is dying the reserve is there.
+ * It is put into the map whole: another CPU may drop it at any time, and then what is
+ * written into it may be written into the entry of whoever got the memory. */
 static __noinline struct process_entry *ensure_process(struct task_struct *task, __u32 dying)
 {
-    __u32 tgid = BPF_CORE_READ(task, tgid), zero = 0;
+    __u32 tgid = BPF_CORE_READ(task, tgid);
     __u64 start = BPF_CORE_READ(task, group_leader, start_boottime);
     struct process_entry *process = bpf_map_lookup_elem(&processes, &tgid);
     if (process) {
@@ -66,34 +82,33 @@ static __noinline struct process_entry *ensure_process(struct task_struct *task,
             count_loss(LOSS_PROCESS_ENTRY);
         drop_process(tgid);
     }
-    struct process_entry *empty = bpf_map_lookup_elem(&empty_process, &zero);
-    if (!empty)
-        return 0;
     if (!dying && process_entries >= processes_max) {
         count_loss(LOSS_PROCESS_ENTRY);
         return 0;
     }
-    if (!bpf_map_update_elem(&processes, &tgid, empty, BPF_NOEXIST)) /* another thread may have been faster */
+    struct process_draft *draft = take_draft();
+    if (!draft)
+        return 0;
+    struct process_entry *made = &draft->entry;
+    made->tgid = tgid;
+    made->start_boot_ns = start;
+    made->first_ns = made->identity_ns = bpf_ktime_get_ns();
+    made->uid = BPF_CORE_READ(task, cred, uid.val);
+    made->since_birth = recording_since_boot_ns && start >= recording_since_boot_ns;
+    made->fork_ns = made->since_birth ? BPF_CORE_READ(task, group_leader, start_time) : 0;
+    note_parent(made, BPF_CORE_READ(task, group_leader, real_parent));
+    if (!bpf_map_update_elem(&processes, &tgid, made, BPF_NOEXIST)) /* another thread may have been faster */
         __sync_fetch_and_add(&process_entries, 1);
+    *(volatile __u32 *)&draft->taken = 0;
     process = bpf_map_lookup_elem(&processes, &tgid);
-    if (!process) {
+    if (!process || process->start_boot_ns != start) {
         count_loss(LOSS_PROCESS_ENTRY);
         return 0;
     }
-    if (process->start_boot_ns == start)
-        return process;
-    process->tgid = tgid;
-    process->first_ns = bpf_ktime_get_ns();
-    process->uid = BPF_CORE_READ(task, cred, uid.val);
-    process->since_birth = recording_since_boot_ns && start >= recording_since_boot_ns;
-    if (process->since_birth)
-        process->fork_ns = BPF_CORE_READ(task, group_leader, start_time);
-    note_parent(process, BPF_CORE_READ(task, group_leader, real_parent));
-    process->start_boot_ns = start;
     return process;
 }
 
-static __noinline int ask_daemon(struct task_struct *task, struct watch_key *key)
+static __noinline int ask_daemon(struct task_struct *task, struct watch_key *key, __u32 generation)
 {
     struct watch_event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
     if (!event) {
@@ -108,49 +123,82 @@ static __noinline int ask_daemon(struct task_struct *task, struct watch_key *key
     event->uid = BPF_CORE_READ(task, cred, euid.val);
     event->cgroup_parts = cgroup_names(task, event->cgroup, &cut);
     exe_path(task, &event->exe);
+    event->generation = generation;
+    event->pad = 0;
     bpf_ringbuf_submit(event, BPF_RB_FORCE_WAKEUP);
     return 1;
 }
 
-/* rules and dump_rules are set whenever the verdict is not to ignore: where the daemon has
- * yet to answer, to all, for it checks again what it gets. */
-/* Probes are put into the process by the daemon, so it has to know of it.  rules: which it is about. */
-static __noinline int tell_daemon(struct task_struct *task, __u64 rules)
+/* kind: EVENT_STARTED, for probes are put into the process by the daemon, which has to know of it; or EVENT_PERMIT.
+ * rules: which it is about. */
+static __noinline int tell_daemon(struct task_struct *task, __u32 kind, __u64 rules, __u32 generation)
 {
     struct trigger_head *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
     if (!event) {
         count_loss(LOSS_WATCH_EVENT);
         return 0;
     }
-    fill_header(&event->h, EVENT_STARTED, task);
+    fill_header(&event->h, kind, task);
     event->kind = 0;
     event->captured = 0;
     event->rules = rules;
     event->dumped = 0;
-    event->pad = 0;
-    make_watch_key(task, &event->key);
+    event->dump_bit = 0;
+    event->generation = generation;
+    make_watch_key(task, &event->key, kind == EVENT_PERMIT ? 0 : generation);
     copy_comm(event->comm, leader_of(task));
     bpf_ringbuf_submit(event, BPF_RB_FORCE_WAKEUP);
     return 1;
 }
 
-static __always_inline __u32 verdict_of(struct task_struct *task, struct watch_key *key, __u64 *rules,
-                                        __u64 *dump_rules)
+/* rules are set whenever the verdict is not to ignore: where the daemon has yet to answer,
+ * to all, for it checks again what it gets.  key is made where there is need of one. */
+static __always_inline __u32 verdict_of(struct task_struct *task, struct watch_key *key, __u64 *rules, __u32 generation)
 {
-    *rules = rules_of_all;
-    *dump_rules = dump_rules_of_all;
-    if (watch_all && !ask_rules)
+    *rules = rules_of_all[generation & 1];
+    if (watch_all[generation & 1] && !ask_rules[generation & 1])
         return VERDICT_WATCH;
-    make_watch_key(task, key);
+    make_watch_key(task, key, generation);
     struct verdict *verdict = bpf_map_lookup_elem(&verdicts, key);
-    if (!verdict) {
+    if (!verdict || verdict->generation != generation) {
         *rules = ~0ULL;
-        *dump_rules = 0;
         return 0;
     }
     *rules = verdict->rules;
-    *dump_rules = verdict->dump_rules;
     return verdict->verdict;
+}
+
+/* Whether the permit is this very process's, for all that can be told of it now.  Whose it is is read last: see
+ * dump.bpf.h. */
+static __noinline int permit_is_of(struct permit *permit, struct task_struct *task, __u32 generation)
+{
+    struct watch_key key;
+    __u32 tgid = BPF_CORE_READ(task, tgid);
+    struct process_entry *process = bpf_map_lookup_elem(&processes, &tgid);
+    if (!permit || !process)
+        return 0;
+    make_watch_key(task, &key, 0);
+    const __u64 *now = (const __u64 *)&key, *then = (const __u64 *)&permit->key;
+    for (__u32 i = 0; i < sizeof(key) / sizeof(__u64); i++)
+        if (now[i] != then[i])
+            return 0;
+    __u64 start = BPF_CORE_READ(task, group_leader, start_boottime);
+    return process->start_boot_ns == start && permit->identity_ns == process->identity_ns &&
+           permit->generation == generation && permit->round == permit_round && permit->tgid == tgid &&
+           permit->start_boot_ns == start;
+}
+
+/* Once in a generation of decisions, unless what the daemon has answered still holds. */
+static __noinline int ask_for_permit(struct task_struct *task, struct process_entry *process, __u64 rules,
+                                     __u32 generation, __u32 epoch)
+{
+    __u32 tgid = BPF_CORE_READ(task, tgid);
+    if (!process || process->permit_epoch == epoch)
+        return 0;
+    struct permit *permit = bpf_map_lookup_elem(&permits, &tgid);
+    if ((permit && permit_is_of(permit, task, generation)) || tell_daemon(task, EVENT_PERMIT, rules, generation))
+        process->permit_epoch = epoch;
+    return 0;
 }
 
 /* A process that is not watched needs no entry. */
@@ -183,6 +231,7 @@ static __always_inline struct thread_slot *take_slot(struct task_struct *task, _
     thread->tgid = BPF_CORE_READ(task, tgid);
     thread->task = (__u64)task;
     thread->epoch = 0;
+    thread->rules_generation = 0;
     thread->in_call = 0;
     thread->after = 0;
     thread->generation += 1;
@@ -220,7 +269,9 @@ static __always_inline void count_unrecorded(struct task_struct *task)
 /* The current thread's slot after (re)deciding; 0: not recorded.  entry: its place in slot_of, which may change. */
 static __noinline struct thread_slot *settle(struct task_struct *task, __u32 *entry)
 {
-    __u32 value = *entry, epoch = watch_epoch & SLOT_EPOCH;
+    /* the epoch first: it moves on after the generation, so with a new one come the new rules */
+    __u32 value = *entry, epoch = *(volatile __u32 *)&watch_epoch & SLOT_EPOCH;
+    __u32 generation = *(volatile __u32 *)&rules_generation;
     struct thread_slot *thread = 0;
     struct watch_key key;
 
@@ -232,8 +283,8 @@ static __noinline struct thread_slot *settle(struct task_struct *task, __u32 *en
         return 0;
     }
     forget_caller(task);
-    __u64 rules, dump_rules;
-    __u32 verdict = verdict_of(task, &key, &rules, &dump_rules);
+    __u64 rules;
+    __u32 verdict = verdict_of(task, &key, &rules, generation);
     if (verdict == VERDICT_IGNORE) {
         *entry = SLOT_IGNORED | epoch;
         if (thread) {
@@ -257,15 +308,22 @@ static __noinline struct thread_slot *settle(struct task_struct *task, __u32 *en
             return 0;
         }
     }
-    thread->rules = rules;
-    thread->dump_rules = dump_rules;
+    /* whoever looks between the two takes them for undecided, not for another generation's */
+    *(volatile __u32 *)&thread->rules_generation = 0;
+    *(volatile __u64 *)&thread->rules = rules;
+    *(volatile __u32 *)&thread->rules_generation = generation;
+    if (process && (!watch_all[generation & 1] || ask_rules[generation & 1]))
+        __builtin_memcpy(&process->key, &key, sizeof(key));
     if (verdict == VERDICT_WATCH) {
         thread->epoch = epoch;
-        if ((rules & told_rules) && process && process->told_epoch != epoch && tell_daemon(task, rules))
+        if ((rules & told_rules[generation & 1]) && process && process->told_epoch != epoch &&
+            tell_daemon(task, EVENT_STARTED, rules, generation))
             process->told_epoch = epoch;
+        if (rules & dump_rules[generation & 1])
+            ask_for_permit(task, process, rules, generation, epoch);
         return thread;
     }
-    if (process && process->asked_epoch != epoch && ask_daemon(task, &key))
+    if (process && process->asked_epoch != epoch && ask_daemon(task, &key, generation))
         process->asked_epoch = epoch;
     return thread;
 }

@@ -46,6 +46,9 @@ public:
     // Opens <state>/incidents; create: makes it (and <state>) 0700 where missing.
     static Result<IncidentsDir> open(const std::string &state, bool create);
 
+    // Any other directory that holds bundles; for reading.
+    static Result<IncidentsDir> at(const std::string &directory);
+
     // Names of committed bundles, oldest first (names sort by time).
     Result<std::vector<std::string>> names() const;
     // ID = exact name, unique prefix of a name, PID, short id, or "latest"; a PID that

@@ -52,6 +52,15 @@ Result<IncidentsDir> IncidentsDir::open(const std::string &state, bool create) {
     return incidents;
 }
 
+Result<IncidentsDir> IncidentsDir::at(const std::string &directory) {
+    IncidentsDir incidents;
+    incidents.path_ = directory;
+    incidents.dir_ = UniqueFd(retry([&] { return ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+    if (!incidents.dir_)
+        return fail(Error::system(directory));
+    return incidents;
+}
+
 Result<std::vector<std::string>> IncidentsDir::names() const {
     auto entries = list_dir(dir_.get());
     if (!entries)

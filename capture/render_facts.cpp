@@ -119,12 +119,23 @@ Sender sender_of(const ProcessSnapshot &process) {
     Sender sender;
     // A SIGKILL that is a coredump's or group exit's second half was not sent by whoever ran then.
     const int number = event.number;
+    constexpr std::uint8_t queued = 0; // TRACE_SIGNAL_DELIVERED (include/trace/events/signal.h): others changed nothing
+    const auto is_it = [&](const bpf::signal_record &record) {
+        return record.phase == bpf::SIGNAL_GENERATED && record.number == number && record.result == queued &&
+               (record.group || record.target_tid == event.h.tid);
+    };
     if (process.entry)
-        for (const bpf::signal_record *record : signals_of(*process.entry) | std::views::reverse)
-            if (record->phase == bpf::SIGNAL_GENERATED && record->number == number &&
-                has_sender(number, record->code) && (!event.has_siginfo || record->code == event.code))
+        for (const bpf::signal_record *record : signals_of(*process.entry) | std::views::reverse) {
+            if (!is_it(*record))
+                continue;
+            if (has_sender(number, record->code) && (!event.has_siginfo || record->code == event.code))
                 return {true, record->sender_tgid, record->sender_tid, record->sender_uid,
                         std::string(fixed_text(record->sender_comm))};
+            // What the kernel raises without a siginfo of its own arrives as if the thread that ran had sent it
+            // (SEND_SIG_NOINFO, __send_signal_locked() in kernel/signal.c): SIGXFSZ, SIGPIPE.
+            if (record->code == SI_KERNEL && event.code == SI_USER)
+                return sender;
+        }
     if (event.has_siginfo && has_sender(number, event.code)) {
         // struct kernel_siginfo: three ints, padding, then si_pid and si_uid (asm-generic/siginfo.h)
         constexpr std::size_t fields = 16;

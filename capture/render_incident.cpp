@@ -90,14 +90,26 @@ private:
         return valid_utf8(text);
     }
 
+    // One that ended at once may have no entry any more; an ignored signal comes with its record.
+    Sender sender() const {
+        const auto *signal = std::get_if<SignalTrigger>(&input_.trigger);
+        if (!signal || !signal->ignored || !has_sender(signal->ignored->number, signal->ignored->code))
+            return signal && signal->ignored ? Sender{} : sender_of(process_);
+        const bpf::signal_record &record = *signal->ignored;
+        return {true, record.sender_tgid, record.sender_tid, record.sender_uid,
+                std::string(fixed_text(record.sender_comm))};
+    }
+
     std::string signal_sentence() const {
-        std::string text = event_.fatal ? "was killed by " : "got ";
+        std::string text = event_.fatal                                     ? "was killed by "
+                           : event_.disposition == bpf::DISPOSITION_IGNORED ? "ignored "
+                                                                            : "got ";
         text += signal_name(event_.number);
         if (event_.has_siginfo || event_.code)
             text += " (" + signal_code_name(event_.number, event_.code) + ")";
         if (is_fault())
             text += " at " + hex_text(event_.address);
-        if (const Sender sender = sender_of(process_); sender.known && sender.pid != event_.h.tgid)
+        if (const Sender sender = this->sender(); sender.known && sender.pid != event_.h.tgid)
             text += fmt::format(" from {}[{}]", sender.comm, sender.pid);
         return text;
     }
@@ -207,7 +219,7 @@ private:
         json["address"] = is_fault() ? Json(hex_text(event_.address)) : Json();
         json["value"] = !is_fault() && event_.address ? Json(hex_text(event_.address)) : Json();
         json["sender"] = Json();
-        if (const Sender sender = sender_of(process_); sender.known)
+        if (const Sender sender = this->sender(); sender.known)
             json["sender"] = {{"pid", sender.pid},
                               {"tid", number_or_null(sender.tid)},
                               {"uid", sender.uid},
@@ -230,16 +242,16 @@ private:
     }
 
     Json memory() const {
-        const std::uint64_t resident = event_.rss_file_pages + event_.rss_anon_pages + event_.rss_shmem_pages;
+        const std::uint64_t resident = (event_.rss_file_pages + event_.rss_anon_pages + event_.rss_shmem_pages) * page;
         return {{"rss_bytes",
-                 {{"total", resident * page},
+                 {{"total", resident},
                   {"file", event_.rss_file_pages * page},
                   {"anon", event_.rss_anon_pages * page},
                   {"shmem", event_.rss_shmem_pages * page}}},
                 {"swap_bytes", event_.swap_pages * page},
-                {"peak_rss_bytes", event_.hiwater_rss_pages * page},
+                {"peak_rss_bytes", std::max<std::uint64_t>(event_.hiwater_rss_pages * page, most_resident(resident))},
                 {"vm_bytes", event_.total_vm_pages * page},
-                {"peak_vm_bytes", event_.hiwater_vm_pages * page},
+                {"peak_vm_bytes", std::max(event_.hiwater_vm_pages, event_.total_vm_pages) * page},
                 {"minor_faults", event_.minor_faults},
                 {"major_faults", event_.major_faults},
                 {"layout",
@@ -252,6 +264,17 @@ private:
                   {"arg_end", hex_text(event_.arg_end)},
                   {"env_start", hex_text(event_.env_start)},
                   {"env_end", hex_text(event_.env_end)}}}};
+    }
+
+    // The kernel's high-water marks are brought up to date only where memory is given back (update_hiwater_rss(),
+    // include/linux/mm.h); whoever reads them takes the larger of the two, as fs/proc/task_mmu.c does.
+    std::uint64_t most_resident(std::uint64_t now) const {
+        if (const auto *memory = std::get_if<MemoryTrigger>(&input_.trigger)) {
+            now = std::max(now, memory->rss);
+            for (const auto &[t_ns, bytes] : memory->samples)
+                now = std::max(now, bytes);
+        }
+        return now;
     }
 
     Json limits() const {

@@ -124,11 +124,7 @@ private:
 
     // Returns whether it is the one that triggered the incident.
     bool signal(const bpf::signal_record &record) {
-        const bpf::death_event &event = process_.event;
-        const bool trigger = std::holds_alternative<SignalTrigger>(context_.input.trigger) &&
-                             record.phase == bpf::SIGNAL_DELIVERED && record.target_tid == event.h.tid &&
-                             (record.number == event.number || std::cmp_equal(record.number, event.delivered)) &&
-                             std::uint32_t{record.disposition} == event.disposition;
+        const bool trigger = is_trigger(record);
         add(record.t_ns, record.target_tid, "signal", signal_name(record.number), "", [&](JsonObject &line) {
             line.text("phase", phase_name(record.phase));
             code(line, record.number, record.code, record.address);
@@ -146,6 +142,19 @@ private:
                 line.boolean("trigger", true);
         });
         return trigger;
+    }
+
+    bool is_trigger(const bpf::signal_record &record) const {
+        const bpf::death_event &event = process_.event;
+        const auto *signal = std::get_if<SignalTrigger>(&context_.input.trigger);
+        if (!signal)
+            return false;
+        if (signal->ignored)
+            return record.phase == bpf::SIGNAL_GENERATED && record.t_ns == signal->ignored->t_ns &&
+                   record.number == signal->ignored->number;
+        return record.phase == bpf::SIGNAL_DELIVERED && record.target_tid == event.h.tid &&
+               (record.number == event.number || std::cmp_equal(record.number, event.delivered)) &&
+               std::uint32_t{record.disposition} == event.disposition;
     }
 
     static void sender(JsonObject &line, std::string_view key, const bpf::signal_record &record) {
@@ -172,6 +181,10 @@ private:
 
     // The trigger where the ring of signals has no record of it.
     void trigger() {
+        if (const auto *seen = std::get_if<SignalTrigger>(&context_.input.trigger); seen && seen->ignored) {
+            signal(*seen->ignored);
+            return;
+        }
         const bpf::death_event &event = process_.event;
         add(event.h.t_ns, event.h.tid, "signal", signal_name(event.number), "", [&](JsonObject &line) {
             line.text("phase", "delivered");

@@ -53,7 +53,7 @@ public:
           end_ns_(input.process.event.h.t_ns) {
         if (entry_)
             start_ns_ = entry_->exec_ns ? entry_->exec_ns : entry_->fork_ns;
-        from_ns_ = start_ns_;
+        from_ns_ = start_ns_ ? start_ns_ : born_ns();
     }
 
     Json render() {
@@ -113,6 +113,14 @@ private:
         }
         if (!entry_ || !start_ns_)
             because_.push_back("the process is older than the recording");
+    }
+
+    // When the process was born, by the clock of the records; 0: not known.
+    std::uint64_t born_ns() const {
+        const Clocks &clocks = input_.clocks;
+        const std::uint64_t slept = clocks.boottime_ns - std::min(clocks.boottime_ns, clocks.monotonic_ns);
+        const std::uint64_t born = process_.event.h.process_start_boot_ns;
+        return born - std::min(born, slept);
     }
 
     void not_before(std::uint64_t t_ns) { from_ns_ = std::max(from_ns_, t_ns); }

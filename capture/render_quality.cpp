@@ -75,7 +75,7 @@ private:
             const Accounting count = accounting_of(thread);
             recorded_ += count.recorded;
             overwritten_ += count.overwritten;
-            captured_ += thread.event && (thread.rings || !rings_expected(thread));
+            captured_ += thread.event.has_value(); // without a ring its past is missing, said below
             if (thread.rings) {
                 paths_cut += thread.rings->slot.paths_cut;
                 paths_faulted += thread.rings->slot.paths_faulted;
@@ -99,9 +99,13 @@ private:
         loss("paths", "not readable in the process's memory", paths_faulted);
     }
 
-    // A thread of a living process that has made no call since it is watched has no ring, and misses none.
-    static bool rings_expected(const ThreadSnapshot &thread) {
-        return !(thread.event && thread.event->role == bpf::ROLE_LIVING && thread.event->slot == ~0u);
+    // A thread that has made no call since it is watched has no ring, and misses none: one of a living process, and
+    // one that died before its first call (a child of vfork(2), of clone(2) with CLONE_VM), where none of the process's
+    // threads went without for want of a slot.
+    bool rings_expected(const ThreadSnapshot &thread) const {
+        if (!thread.event || thread.event->slot != ~0u)
+            return true;
+        return thread.event->role != bpf::ROLE_LIVING && !(process_.entry && process_.entry->threads_unrecorded == 0);
     }
 
     void missing(std::uint64_t tid, std::string_view comm, std::string_view reason) {

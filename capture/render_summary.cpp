@@ -46,7 +46,8 @@ bool flag_of(const Json &object, const char *key) {
 // The last lines of the timeline that are wanted, parsed from the end: the beginning may be long.
 class Recent {
 public:
-    Recent(std::string_view timeline, std::uint64_t tid) {
+    // until_ns: later lines are of what a process that lives on did after the trigger.
+    Recent(std::string_view timeline, std::uint64_t tid, std::int64_t until_ns) : until_ns_(until_ns) {
         constexpr std::size_t lines_looked_at = 20000;
         for (std::size_t i = 0; !timeline.empty() && i < lines_looked_at && !full(); ++i) {
             while (timeline.ends_with('\n'))
@@ -57,20 +58,23 @@ public:
         }
     }
 
-    std::deque<nlohmann::json> crashed; // of the crashed thread, oldest first
-    std::vector<std::string> opened;    // paths successfully opened by any thread, newest first
+    std::deque<nlohmann::json> of_thread; // of the one it happened in, oldest first
+    std::vector<std::string> opened;      // paths successfully opened by any thread, newest first
 
 private:
-    bool full() const { return crashed.size() >= calls_shown && opened.size() >= opens_shown; }
+    bool full() const { return of_thread.size() >= calls_shown && opened.size() >= opens_shown; }
 
     void take(std::string_view text, std::uint64_t tid) {
         // most lines are of neither sort: not worth a parser
-        const bool own = crashed.size() < calls_shown && text.find(fmt::format("\"tid\":{},", tid)) != text.npos;
+        const bool own = of_thread.size() < calls_shown && text.find(fmt::format("\"tid\":{},", tid)) != text.npos;
         const bool open = opened.size() < opens_shown && text.find("\"kind\":\"open\"") != text.npos;
         if (!own && !open)
             return;
         nlohmann::json line = nlohmann::json::parse(text, nullptr, false);
         if (!line.is_object())
+            return;
+        const auto at = line.find("t_ns");
+        if (until_ns_ && at != line.end() && at->is_number_integer() && at->get<std::int64_t>() > until_ns_)
             return;
         if (open && line.value("error", nlohmann::json()).is_null() && line.contains("path") &&
             line["path"].is_string()) {
@@ -79,15 +83,17 @@ private:
                 opened.push_back(std::move(path));
         }
         if (own && line.contains("tid") && line["tid"] == tid)
-            crashed.push_front(std::move(line));
+            of_thread.push_front(std::move(line));
     }
+
+    std::int64_t until_ns_;
 };
 
 class Summary {
 public:
     Summary(const Json &incident, const Json &threads, std::string_view timeline)
         : incident_(incident), threads_(threads), process_(member(incident, "process")),
-          recent_(timeline, number_of(member(incident, "thread"), "tid")) {}
+          tid_(number_of(member(incident, "thread"), "tid")), recent_(timeline, tid_, last_ns()) {}
 
     std::string render() {
         verdict();
@@ -98,7 +104,7 @@ public:
         process();
         signal();
         trigger();
-        crashed_thread();
+        triggers_thread();
         last_calls();
         other_threads();
         opened_files();
@@ -233,10 +239,21 @@ private:
         field("signal", text);
     }
 
-    const Json *crashed() const {
+    // Where the thread's last calls end.  An exit is the last itself, entered just behind the trigger.
+    std::int64_t last_ns() const { return text_of(incident_, "kind") == "exit" ? 0 : trigger_ns(); }
+
+    // Of the timeline's clock; 0: not known.
+    std::int64_t trigger_ns() const {
+        const Json &trigger = member(member(incident_, "clocks"), "trigger_ns");
+        return trigger.is_number_integer() ? trigger.get<std::int64_t>() : 0;
+    }
+
+    bool is_triggers(const Json &thread) const { return number_of(thread, "tid") == tid_; }
+
+    const Json *captured() const {
         if (threads_.is_array())
             for (const Json &thread : threads_)
-                if (flag_of(thread, "crashed"))
+                if (is_triggers(thread))
                     return &thread;
         return nullptr;
     }
@@ -255,13 +272,13 @@ private:
         return text;
     }
 
-    void crashed_thread() {
+    void triggers_thread() {
         const Json &thread = member(incident_, "thread");
         field("thread", fmt::format("{}[{}]", text_of(thread, "comm"), number_of(thread, "tid")));
-        const Json *captured = crashed();
-        if (!captured)
+        const Json *found = captured();
+        if (!found)
             return field("", "not captured");
-        const Json &registers = member(*captured, "registers"), &stack = member(*captured, "stack");
+        const Json &registers = member(*found, "registers"), &stack = member(*found, "stack");
         if (registers.is_object()) {
             std::string text;
             for (const char *name : {"rip", "rsp", "rax", "rdi", "rsi"})
@@ -276,13 +293,12 @@ private:
     }
 
     void last_calls() {
-        const Json &trigger = member(member(incident_, "clocks"), "trigger_ns");
-        const auto reference = trigger.is_number_integer() ? trigger.get<std::int64_t>() : 0;
+        const std::int64_t reference = trigger_ns();
         line("");
         line("   Before it, in this thread:");
-        for (const nlohmann::json &event : recent_.crashed)
+        for (const nlohmann::json &event : recent_.of_thread)
             line(timeline_text(event, reference));
-        if (recent_.crashed.empty())
+        if (recent_.of_thread.empty())
             line("             nothing was recorded");
     }
 
@@ -310,7 +326,7 @@ private:
             return;
         std::size_t others = 0;
         for (const Json &thread : threads_) {
-            if (flag_of(thread, "crashed"))
+            if (is_triggers(thread))
                 continue;
             if (others++ == 0) {
                 line("");
@@ -377,6 +393,7 @@ private:
     }
 
     const Json &incident_, &threads_, &process_;
+    std::uint64_t tid_;
     Recent recent_;
     std::string out_;
 };

@@ -2,6 +2,7 @@
 
 #include "capture/decode_text.h"
 #include "capture/render_accounts.h"
+#include "capture/render_kernel_stack.h"
 #include "capture/render_parts.h"
 #include "capture/render_stack.h"
 #include "capture/syscalls.h"
@@ -62,7 +63,7 @@ private:
         Json json;
         json["tid"] = thread.tid;
         json["comm"] = valid_utf8(thread_comm(thread));
-        json["crashed"] = thread.tid == context_.input.process.event.h.tid;
+        json["crashed"] = is_triggers(thread) && context_.input.process.event.fatal != 0;
         json["registers"] = thread.event ? registers_json(thread.event->regs) : Json();
         json["syscall"] = last_call(thread);
         json["stack"] = stack_json(thread);
@@ -76,14 +77,38 @@ private:
         return json;
     }
 
+    bool is_triggers(const ThreadSnapshot &thread) const { return thread.tid == context_.input.process.event.h.tid; }
+
+    // Of a process that lives on the rings are read after the trigger, and the thread has made more calls by then:
+    // told is the one it was in when the rule fired, else the last before.  Null: all that is kept came later.
+    const bpf::syscall_record *told_call(const ThreadSnapshot &thread) const {
+        const auto &records = thread.rings->syscalls;
+        const bpf::death_event &event = context_.input.process.event;
+        // After exit_group(2), whose entry made the rule fire, a thread makes no other call.
+        if (!is_triggers(thread) || event.fatal || std::holds_alternative<ExitTrigger>(context_.input.trigger))
+            return &records.back();
+        const auto later = std::ranges::upper_bound(records, event.h.t_ns, {}, &bpf::syscall_record::start_ns);
+        return later == records.begin() ? nullptr : &*std::prev(later);
+    }
+
+    // It had not returned yet when the rule fired; of a death the record itself says so.
+    bool was_in(const ThreadSnapshot &thread, const bpf::syscall_record &record) const {
+        const bpf::death_event &event = context_.input.process.event;
+        return record.duration_ns == IN_FLIGHT ||
+               (is_triggers(thread) && !event.fatal && record.duration_ns < NO_DURATION &&
+                record.start_ns + record.duration_ns > event.h.t_ns);
+    }
+
     // The call it is in, else the last one; by its record, else by its registers.
     Json last_call(const ThreadSnapshot &thread) {
         const bool recorded = thread.rings && !thread.rings->syscalls.empty();
-        const bool entered_unseen =
-            recorded && thread.rings->syscalls.back().duration_ns == NO_DURATION && sleeps_in_call(thread);
-        if (recorded && !entered_unseen) {
-            const bpf::syscall_record &record = thread.rings->syscalls.back();
-            const bool in_flight = record.duration_ns == IN_FLIGHT, timed = record.duration_ns < NO_DURATION;
+        const bpf::syscall_record *told = recorded ? told_call(thread) : nullptr;
+        const bool entered_unseen = told && told->duration_ns == NO_DURATION && sleeps_in_call(thread);
+        if (recorded && !told)
+            return {};
+        if (told && !entered_unseen) {
+            const bpf::syscall_record &record = *told;
+            const bool in_flight = was_in(thread, record), timed = !in_flight && record.duration_ns < NO_DURATION;
             std::array<std::uint64_t, SYSCALL_ARGS> args;
             std::ranges::copy(record.args, args.begin());
             Json json = call_json(record.nr, record.flags & bpf::SYSCALL_COMPAT, args, path_of(*thread.rings, record));
@@ -156,10 +181,23 @@ private:
             stack["bytes"] = thread.stack.size();
             stack["wanted"] = thread.event->stack_wanted;
         }
+        if (thread.returns) {
+            stack["return_probes"] = return_probes(*thread.returns);
+            stack["return_probes_cut"] = thread.returns->cut;
+        }
         stack["frames"] = Json::array();
         for (const std::uint64_t ip : walk.frames)
             stack["frames"].push_back(frame_json(ip));
         return stack;
+    }
+
+    static Json return_probes(const ReturnProbes &probes) {
+        Json places = Json::array();
+        for (const PendingReturn &pending : probes.pending)
+            places.push_back({{"address", hex_text(pending.place)},
+                              {"trampoline", hex_text(probes.trampoline)},
+                              {"return_address", hex_text(pending.return_address)}});
+        return places;
     }
 
     Json frame_json(std::uint64_t ip) {
@@ -177,16 +215,11 @@ private:
     }
 
     Json kernel_stack(const ThreadSnapshot &thread) {
-        Json frames = Json::array();
         if (!thread.event)
-            return frames;
-        const std::size_t count = std::min<std::size_t>(thread.event->kernel_frames, KERNEL_FRAMES);
-        for (std::size_t i = 0; i < count; ++i) {
-            const std::uint64_t ip = thread.event->kernel_stack[i];
-            const std::string symbol = context_.kernel_symbol ? context_.kernel_symbol(ip) : std::string();
-            frames.push_back({{"ip", hex_text(ip)}, {"symbol", symbol.empty() ? Json() : Json(valid_utf8(symbol))}});
-        }
-        return frames;
+            return Json::array();
+        const auto &event = *thread.event;
+        const std::size_t count = std::min<std::size_t>(event.kernel_frames, KERNEL_FRAMES);
+        return kernel_stack_json(context_, std::vector<std::uint64_t>(event.kernel_stack, event.kernel_stack + count));
     }
 
     static Json accounting(const ThreadSnapshot &thread) {

@@ -2,6 +2,7 @@
 
 #include "capture/collect_zfs.h"
 #include "capture/decode_text.h"
+#include "capture/render_kernel_stack.h"
 #include "capture/render_lines.h"
 #include "capture/render_threads.h"
 #include "capture/render_time.h"
@@ -51,12 +52,8 @@ public:
 
 private:
     template <typename Word> Json stack(const Word *addresses, std::size_t count) const {
-        Json frames = Json::array();
-        for (std::size_t i = 0; i < std::min<std::size_t>(count, KERNEL_FRAMES); ++i) {
-            const std::string symbol = context_.kernel_symbol ? context_.kernel_symbol(addresses[i]) : std::string();
-            frames.push_back({{"ip", hex_text(addresses[i])}, {"symbol", text_or_null(symbol)}});
-        }
-        return frames;
+        const std::vector<std::uint64_t> frames(addresses, addresses + std::min<std::size_t>(count, KERNEL_FRAMES));
+        return kernel_stack_json(context_, frames);
     }
 
     Json json(const SignalTrigger &) const { return {}; }
@@ -77,9 +74,11 @@ private:
             if (record.start_ns < from_ns || record.start_ns > to_ns)
                 continue;
             const std::string name = syscall_name(record.nr, record.flags & bpf::SYSCALL_COMPAT);
-            const bool in_flight = record.duration_ns == IN_FLIGHT;
-            const bool timed = in_flight || record.duration_ns < NO_DURATION;
-            const std::uint64_t ns = in_flight ? to_ns - record.start_ns : timed ? record.duration_ns : 0;
+            // the rings are read later: what had not returned yet by the trigger may have since
+            const bool timed = record.duration_ns == IN_FLIGHT || record.duration_ns < NO_DURATION;
+            const std::uint64_t left_ns = to_ns - record.start_ns;
+            const bool in_flight = record.duration_ns == IN_FLIGHT || (timed && record.duration_ns > left_ns);
+            const std::uint64_t ns = in_flight ? left_ns : timed ? record.duration_ns : 0;
             untimed += !timed;
             if (in_flight)
                 in_call = {{"name", name}, {"elapsed_ns", ns}};
@@ -126,7 +125,8 @@ private:
                      {"blocked_ns", latency.elapsed_ns - std::min(latency.elapsed_ns, on_or_wanting)}};
         }
         json["spent"] = spent;
-        json["calls"] = calls_within(latency.entry_ns, latency.entry_ns + latency.elapsed_ns);
+        json["calls"] =
+            latency.one_thread ? calls_within(latency.entry_ns, latency.entry_ns + latency.elapsed_ns) : Json();
         return json;
     }
 

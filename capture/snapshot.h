@@ -31,11 +31,24 @@ struct ThreadRings {
     std::uint64_t paths_left_out = 0, memory_left_out = 0; // recorded, but the rule does not keep them
 };
 
+// A function whose return is probed, and has not happened yet.
+struct PendingReturn {
+    std::uint64_t place = 0; // on the stack: where the kernel has put its trampoline's address instead of …
+    std::uint64_t return_address = 0;
+};
+
+struct ReturnProbes {
+    std::uint64_t trampoline = 0;
+    std::vector<PendingReturn> pending; // innermost call first; frames that longjmp() left may be among them
+    bool cut = false;                   // there were more than could be taken
+};
+
 struct ThreadSnapshot {
     std::uint32_t tid = 0;
     std::optional<ThreadRings> rings;
     std::optional<bpf::thread_event> event; // registers, kernel stack, windows
     std::vector<std::uint8_t> stack;        // user stack bytes from event->stack_address
+    std::optional<ReturnProbes> returns;    // of a thread in a function whose return is probed
     std::string missing;                    // why rings or event are absent; "" when both are there
 };
 

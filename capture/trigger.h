@@ -12,16 +12,19 @@
 
 namespace incident::capture {
 
-// The signal itself stands in the death_event.
-struct SignalTrigger {};
+// The signal itself stands in the death_event; of one that its target ignores, which never reaches it, also here.
+struct SignalTrigger {
+    std::optional<bpf::signal_record> ignored;
+};
 
 // A call of a probed function, over or still under way.
 struct LatencyTrigger {
     std::string probe, leave; // as the rule has them; leave "": the function's return
     std::uint64_t threshold_ns = 0, entry_ns = 0, elapsed_ns = 0;
     bool in_flight = false;
-    std::uint64_t args[6] = {};                           // rdi rsi rdx rcx r8 r9 at the entry
-    std::optional<std::uint64_t> ret;                     // rax at the return
+    bool one_thread = true;           // the call stayed in the thread; a goroutine may have been in others meanwhile
+    std::uint64_t args[6] = {};       // rdi rsi rdx rcx r8 r9 at the entry
+    std::optional<std::uint64_t> ret; // rax at the return
     std::optional<std::uint64_t> running_ns, runnable_ns; // of elapsed_ns: on a CPU, waiting for one
     std::uint32_t depth = 0;                              // calls of probed functions around it
     std::uint64_t missed = 0; // returns of this probe never seen so far (longjmp, exceptions, exits)

@@ -2,6 +2,7 @@
 
 #include "capture/collect_memory.h"
 #include "capture/render.h"
+#include "capture/return_probes.h"
 #include "daemon/clocks.h"
 #include "daemon/facts.h"
 #include "daemon/thread_limits.h"
@@ -15,9 +16,9 @@
 
 namespace incident::daemon {
 
-Assembler::Assembler(Recorder &recorder, rules::Engine &engine, const TriggerPlan &plan, capture::OsRoots os,
-                     std::string boot_id, rules::Nanoseconds deadline, Hooks hooks)
-    : recorder_(recorder), engine_(engine), plan_(plan), os_(os), boot_id_(std::move(boot_id)),
+Assembler::Assembler(Recorder &recorder, rules::Engine &engine, const TriggerPlan &plan, const RuleHistory &history,
+                     capture::OsRoots os, std::string boot_id, rules::Nanoseconds deadline, Hooks hooks)
+    : recorder_(recorder), engine_(engine), plan_(plan), history_(history), os_(os), boot_id_(std::move(boot_id)),
       deadline_ns_(static_cast<std::uint64_t>(deadline.count())), hooks_(std::move(hooks)), facts_(os), ooms_(os),
       quiet_losses_(recorder.loss_counts()) {}
 
@@ -40,6 +41,9 @@ void Assembler::take(std::span<const std::uint8_t> bytes) {
     case bpf::EVENT_MAPS:
         on_maps(bytes);
         break;
+    case bpf::EVENT_RETURNS:
+        returns_.insert_or_assign({header->tid, header->thread_start_boot_ns}, capture::return_probes_of(bytes));
+        break;
     case bpf::EVENT_POINTERS:
         on_pointers(bytes);
         break;
@@ -51,8 +55,17 @@ void Assembler::take(std::span<const std::uint8_t> bytes) {
             on_watch(*event);
         break;
     case bpf::EVENT_TRIGGER:
-        if (auto occurrence = occurrence_of(bytes, facts_, plan_, engine_.rules()))
-            occur(std::move(*occurrence));
+        if (auto occurrences = occurrences_of(
+                bytes, facts_, history_, [this](std::uint32_t number) { return recorder_.tracepoint(number); });
+            !occurrences.empty())
+            for (Occurrence &occurrence : occurrences)
+                occur(std::move(occurrence));
+        else
+            ++counters_.outdated;
+        break;
+    case bpf::EVENT_PERMIT:
+        if (const auto head = event_of<bpf::trigger_head>(bytes))
+            hooks_.on_permit(*head);
         break;
     case bpf::EVENT_STARTED:
         if (const auto head = event_of<bpf::trigger_head>(bytes))
@@ -62,8 +75,8 @@ void Assembler::take(std::span<const std::uint8_t> bytes) {
         hooks_.on_txg(bytes);
         break;
     case bpf::EVENT_LATENCY:
-        if (const auto event = event_of<bpf::latency_event>(bytes))
-            hooks_.on_latency(*event);
+        if (const auto event = event_of<bpf::latency_event>(bytes); event && !hooks_.on_latency(*event))
+            ++counters_.outdated;
         break;
     case bpf::EVENT_OOM:
         if (const auto event = event_of<bpf::oom_event>(bytes))
@@ -73,15 +86,25 @@ void Assembler::take(std::span<const std::uint8_t> bytes) {
 }
 
 void Assembler::on_watch(const bpf::watch_event &event) {
+    if (event.generation != plan_.generation)
+        return; // its key may tell apart less than these rules do; who asked asks again
     const auto facts = facts_of(os_, event);
     if (!same_program(event, facts))
         return; // the verdict would be about another program's files; this one asks again itself
+    // The verdict is for all with this key: what /proc says must be of a process that has it still.
+    const auto entry = recorder_.process(event.h.tgid);
+    if (entry && entry->start_boot_ns == event.h.process_start_boot_ns && entry->identity_ns > event.h.t_ns)
+        return; // it executed or was moved meanwhile, and asks again
+    if (facts.uid != event.key.uid) {
+        recorder_.decide_again(); // nothing else would make it
+        return;
+    }
     const bool watch = engine_.watches(facts);
     spdlog::debug("watch {} pid {} exe {} cgroup {}: {}", facts.comm, facts.pid, facts.exe, facts.cgroup, watch);
     facts_.learn(event.key, facts);
-    const ProcessRules rules = hooks_.rules_of(facts);
-    recorder_.give_verdict(event.key, watch, rules);
-    if (watch && (rules.rules & plan_.told())) // the kernel side would tell of it at its next system call
+    const std::uint64_t rules = hooks_.rules_of(facts);
+    recorder_.give_verdict(event.key, watch, rules, plan_.generation);
+    if (watch && (rules & plan_.told())) // the kernel side would tell of it at its next system call
         hooks_.on_started(facts);
 }
 
@@ -185,8 +208,10 @@ bool Assembler::tend(std::uint64_t now_ns) {
     }
     for (const auto &key : over)
         forget(key);
-    if (!again)
+    if (!again) {
         quiet_losses_ = recorder_.loss_counts();
+        returns_.clear(); // of threads whose own event found no room
+    }
     return again;
 }
 
@@ -206,6 +231,7 @@ void Assembler::close(const Key &key, Assembly &assembly, bool overdue) {
         for (auto &thread : process.threads)
             keep_wanted(assembly.rule->context, thread);
     }
+    capture::put_return_addresses_back(process);
     if (auto &maps = assembly.collected.files["process/maps"]; maps.empty() && !process.kernel_maps.empty()) {
         maps = std::move(process.kernel_maps);
         assembly.collected.results.push_back(

@@ -13,6 +13,7 @@
 #include "daemon/occurrence.h"
 #include "daemon/oom_watch.h"
 #include "daemon/recorder.h"
+#include "daemon/rule_history.h"
 #include "daemon/trigger_plan.h"
 #include "rules/engine.h"
 
@@ -45,6 +46,7 @@ struct AssemblyCounters {
     std::uint64_t suppressed = 0; // firings that limits held back
     std::uint64_t unmatched = 0;  // triggers no rule wanted
     std::uint64_t joined = 0;     // firings told of by the bundle of another one, which was being made
+    std::uint64_t outdated = 0;   // triggers of rules that were changed or removed before they were read
 };
 
 class Assembler {
@@ -53,17 +55,20 @@ public:
         // Takes an assembly whose rule fired and which is complete.
         std::function<void(Assembly)> on_ready;
         // Whether and by which conditions a process is watched.
-        std::function<ProcessRules(const rules::ProcessFacts &)> rules_of;
+        std::function<std::uint64_t(const rules::ProcessFacts &)> rules_of;
         // Every occurrence before the rules are asked; and when one has fired, to add context.
         std::function<void(Occurrence &)> on_occurrence;
         std::function<void(const rules::Decision &, Assembly &)> on_fire;
         // A process that rules about latency or its heap are about; a ZFS sync, and a probed call, that was slow.
         std::function<void(const rules::ProcessFacts &)> on_started;
         std::function<void(std::span<const std::uint8_t>)> on_txg;
-        std::function<void(const bpf::latency_event &)> on_latency;
+        // whether it concerned a rule
+        std::function<bool(const bpf::latency_event &)> on_latency;
+        // May the kernel side make that process dump core?
+        std::function<void(const bpf::trigger_head &)> on_permit;
     };
-    Assembler(Recorder &recorder, rules::Engine &engine, const TriggerPlan &plan, capture::OsRoots os,
-              std::string boot_id, rules::Nanoseconds deadline, Hooks hooks);
+    Assembler(Recorder &recorder, rules::Engine &engine, const TriggerPlan &plan, const RuleHistory &history,
+              capture::OsRoots os, std::string boot_id, rules::Nanoseconds deadline, Hooks hooks);
 
     // One event out of the ring buffer.
     void take(std::span<const std::uint8_t> bytes);
@@ -103,6 +108,7 @@ private:
     void on_gone(const bpf::event_header &event);
     void on_watch(const bpf::watch_event &event);
     void on_oom(const bpf::oom_event &event);
+    void tell_of_dump(Assembly &assembly, const Occurrence &occurrence);
     void ask_rules(Assembly &assembly, const rules::Event &event);
     void fire(Assembly &assembly, const rules::Decision &decision);
     void decide_death(Assembly &assembly);
@@ -110,7 +116,8 @@ private:
     bool join(const Key &key, const Assembly &fired);
     void look_at_threads(Assembly &assembly);
     Assembly *assembly_for(const bpf::thread_event &event);
-    void add_thread(Assembly &assembly, const bpf::thread_event &event, std::span<const std::uint8_t> stack);
+    void add_thread(Assembly &assembly, const bpf::thread_event &event, std::span<const std::uint8_t> stack,
+                    const std::optional<capture::ReturnProbes> &returns);
     void add_silent_threads(Assembly &assembly);
     std::uint32_t process_of(std::uint32_t tid) const;
     bool complete(const Key &key, const Assembly &assembly);
@@ -120,6 +127,7 @@ private:
     Recorder &recorder_;
     rules::Engine &engine_;
     const TriggerPlan &plan_;
+    const RuleHistory &history_;
     capture::OsRoots os_;
     std::string boot_id_;
     std::uint64_t deadline_ns_;
@@ -127,6 +135,8 @@ private:
     FactsCache facts_;
     OomWatch ooms_;
     std::map<Key, Assembly> assemblies_;
+    // By tid and its start: come before the thread's own event, which takes it.
+    std::map<std::pair<std::uint32_t, std::uint64_t>, capture::ReturnProbes> returns_;
     std::set<std::pair<std::uint32_t, std::uint64_t>> expected_deaths_; // tgid, start; bounded
     AssemblyCounters counters_;
     LossCounts quiet_losses_; // when last nothing was open: what is lost from then on concerns what opens next

@@ -11,6 +11,24 @@
 
 namespace incident::daemon {
 
+namespace {
+
+// A signal that was dropped where it was sent: no event of its target's own tells of it.
+void add_ignored(const capture::Trigger &trigger, bpf::death_event &event) {
+    const auto *signal = std::get_if<capture::SignalTrigger>(&trigger);
+    if (!signal || !signal->ignored)
+        return;
+    event.number = signal->ignored->number;
+    event.delivered = static_cast<std::uint32_t>(event.number);
+    event.code = signal->ignored->code;
+    event.si_errno = signal->ignored->si_errno;
+    event.address = signal->ignored->address;
+    event.disposition = bpf::DISPOSITION_IGNORED;
+    event.fatal = 0;
+}
+
+} // namespace
+
 void Assembler::occur(Occurrence occurrence) {
     hooks_.on_occurrence(occurrence);
     Assembly assembly;
@@ -21,6 +39,7 @@ void Assembler::occur(Occurrence occurrence) {
     event.h.t_ns = occurrence.event.t_ns;
     event.h.layout = EVENT_LAYOUT;
     event.uid = event.euid = assembly.facts.uid;
+    add_ignored(assembly.input.trigger, event);
     assembly.facts.comm.copy(event.leader_comm, COMM_LEN - 1);
     occurrence.comm.copy(event.comm, COMM_LEN - 1);
     assembly.input.clocks = read_clocks(boot_id_);
@@ -28,6 +47,8 @@ void Assembler::occur(Occurrence occurrence) {
     assembly.context_expected = occurrence.captured;
     assembly.dumped = occurrence.dumped;
     ask_rules(assembly, occurrence.event);
+    if (!assembly.rule && occurrence.dumped)
+        tell_of_dump(assembly, occurrence);
     if (!assembly.rule) {
         ++counters_.unmatched;
         return;
@@ -44,6 +65,21 @@ void Assembler::occur(Occurrence occurrence) {
     assemblies_.insert_or_assign(key, std::move(assembly));
 }
 
+// The kernel side has made the process dump core.  Whatever the rules of now say of it, that is told, by the rule it
+// did it for.
+void Assembler::tell_of_dump(Assembly &assembly, const Occurrence &occurrence) {
+    if (!occurrence.dumped_by) {
+        spdlog::error("{} was sent to pid {} ({}) by the kernel side for a rule of {} reloads ago", occurrence.dumped,
+                      occurrence.whom.tgid, occurrence.comm, RuleHistory::generations_kept);
+        return;
+    }
+    rules::Decision decision;
+    decision.rule = occurrence.dumped_by->rule.get();
+    decision.condition = occurrence.dumped_by->condition;
+    decision.verdict = rules::Verdict::Fire;
+    fire(assembly, decision);
+}
+
 // A firing about a thread whose bundle is being made is told of by that bundle.
 bool Assembler::join(const Key &key, const Assembly &fired) {
     const auto open = assemblies_.find(key);
@@ -52,6 +88,10 @@ bool Assembler::join(const Key &key, const Assembly &fired) {
     spdlog::info("rule {} fired for thread {} while {}'s bundle of it was being made: one bundle", fired.rule->name,
                  key.tid, open->second.rule->name);
     ++counters_.joined;
+    if (fired.dumped) { // it says that as well
+        open->second.dumped = fired.dumped;
+        expect_death(key.tgid, key.start_boot_ns);
+    }
     return true;
 }
 
@@ -79,7 +119,9 @@ void Assembler::on_moment(const bpf::death_event &event) {
             continue;
         auto &known = assembly.input.process.event;
         assembly.input.process.threads_expected = event.threads;
-        if (assembly.moment_seen && (!own_context || known.fatal || known.number))
+        const auto *signal = std::get_if<capture::SignalTrigger>(&assembly.input.trigger);
+        const bool taken_here = known.number && !(signal && signal->ignored); // its own event knows more
+        if (assembly.moment_seen && (!own_context || known.fatal || taken_here))
             continue;
         const auto head = known.h;
         char comm[COMM_LEN];
@@ -90,6 +132,7 @@ void Assembler::on_moment(const bpf::death_event &event) {
             known.h.process_start_boot_ns = event.h.process_start_boot_ns;
         if (comm[0])
             std::memcpy(known.comm, comm, sizeof(comm));
+        add_ignored(assembly.input.trigger, known);
         if (assembly.facts.exe.empty()) // gone before /proc was read
             assembly.facts.exe = path_of(event.exe);
         if (assembly.facts.cgroup.empty()) {

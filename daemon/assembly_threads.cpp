@@ -27,10 +27,13 @@ void Assembler::on_thread(std::span<const std::uint8_t> bytes) {
     tidy(*event);
     auto stack = bytes.subspan(sizeof(bpf::thread_event));
     stack = stack.first(std::min<std::size_t>(stack.size(), event->stack_length));
+    std::optional<capture::ReturnProbes> returns;
+    if (auto pending = returns_.extract({event->h.tid, event->h.thread_start_boot_ns}))
+        returns = std::move(pending.mapped());
     if (event->role == bpf::ROLE_LIVING) {
         for (auto &[key, assembly] : assemblies_)
             if (is_of(key, event->h) && !assembly.closed)
-                add_thread(assembly, *event, stack);
+                add_thread(assembly, *event, stack, returns);
         return;
     }
     Assembly *assembly = assembly_for(*event);
@@ -41,10 +44,11 @@ void Assembler::on_thread(std::span<const std::uint8_t> bytes) {
             recorder_.release(event->slot);
         return;
     }
-    add_thread(*assembly, *event, stack);
+    add_thread(*assembly, *event, stack, returns);
 }
 
-void Assembler::add_thread(Assembly &assembly, const bpf::thread_event &event, std::span<const std::uint8_t> stack) {
+void Assembler::add_thread(Assembly &assembly, const bpf::thread_event &event, std::span<const std::uint8_t> stack,
+                           const std::optional<capture::ReturnProbes> &returns) {
     assembly.last_event_ns = clock_ns(CLOCK_MONOTONIC);
     const bool pinned = event.role == bpf::ROLE_CRASHED || event.role == bpf::ROLE_SIBLING;
     const bool in_context = event.role == bpf::ROLE_TRIGGERED || event.role == bpf::ROLE_SIGNALLED;
@@ -67,6 +71,7 @@ void Assembler::add_thread(Assembly &assembly, const bpf::thread_event &event, s
     thread.event = event;
     thread.event->stack_length = static_cast<__u32>(stack.size());
     thread.stack.assign(stack.begin(), stack.end());
+    thread.returns = returns;
     if (event.slot == ~0u)
         thread.missing = "no syscalls: it made none while recorded, or had no ring (see losses)";
     else if (!(thread.rings = recorder_.read(event.slot, event.generation)))

@@ -28,8 +28,9 @@ std::uint64_t BlockedWatch::look(const Recorder &recorder, const TriggerPlan &pl
     std::uint64_t due = ~0ull;
     for (std::uint32_t slot = 0; slot < recorder.slots(); ++slot) {
         const bpf::thread_slot thread = recorder.header(slot);
-        if (thread.state != bpf::SLOT_LIVE || !thread.off_ns || thread.off_ns > now_ns ||
-            !(thread.rules & plan.blocked))
+        // one that has not decided under these rules yet may be theirs: who decides is asked below
+        const std::uint64_t bits = thread.rules_generation == plan.generation ? thread.rules : ~0ull;
+        if (thread.state != bpf::SLOT_LIVE || !thread.off_ns || thread.off_ns > now_ns || !(bits & plan.blocked))
             continue;
         bpf::syscall_record call{};
         call.nr = -1;

@@ -4,6 +4,7 @@
 #include "capture/snapshot.h"
 
 #include <ctime>
+#include <string>
 
 namespace incident::daemon {
 
@@ -12,6 +13,9 @@ inline std::uint64_t clock_ns(clockid_t clock) {
     ::clock_gettime(clock, &now);
     return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000ull + static_cast<std::uint64_t>(now.tv_nsec);
 }
+
+// The time of day then, in UTC: "03:14:05Z".
+std::string time_text(std::uint64_t monotonic_ns);
 
 // The three clocks together; boot_id is the caller's.
 inline capture::Clocks read_clocks(std::string boot_id) {

@@ -61,8 +61,12 @@ capture::CorePrecheck CoreFollower::precheck_of(const capture::IncidentInput &in
 }
 
 capture::CoreLink CoreFollower::first_look(const capture::IncidentInput &input) const {
-    if (!input.process.event.fatal && !input.dump.sent)
-        return no_core(input.process.event.number ? "the signal did not kill the process" : "the process lives on");
+    if (!input.process.event.fatal && !input.dump.sent) {
+        if (std::holds_alternative<capture::ExitTrigger>(input.trigger))
+            return no_core("the process exited");
+        return no_core(input.process.event.number ? "the signal did not kill the process"
+                                                  : "the process was not dying when the rule fired");
+    }
     if (auto reason = capture::no_core_reason(precheck_of(input)); !reason.empty())
         return no_core(std::move(reason));
     auto link = no_core("a core may still be written: no journal entry yet");

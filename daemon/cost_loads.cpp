@@ -3,6 +3,7 @@
 #include "daemon/clocks.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,7 +30,7 @@ std::string condition_key(const std::string &rule, std::size_t condition) {
     return fmt::format("{}:{}", rule, condition);
 }
 
-// The kinds whose programs may be detached, with the bits of their conditions.  Not "exit", "oom" and "signal".
+// The kinds whose conditions may be left out, with their bits.  Not "exit", "oom" and "signal".
 struct Kind {
     const char *name;
     std::uint64_t TriggerPlan::*bits;
@@ -37,9 +38,47 @@ struct Kind {
 constexpr Kind kinds[] = {{"syscall", &TriggerPlan::syscall},
                           {"blocked", &TriggerPlan::blocked},
                           {"reclaim", &TriggerPlan::reclaim},
-                          {"block_io", &TriggerPlan::block_io}};
+                          {"block_io", &TriggerPlan::block_io},
+                          {"tracepoint", &TriggerPlan::tracepoint}};
+
+// "programs of syscall rule slow-open", "tracepoint sched:sched_switch of rule x"
+std::string name_of(const Kind &kind, const TriggerPlan &plan, unsigned bit,
+                    const std::vector<std::string> &conditions) {
+    std::set<std::string> names;
+    for (const auto &assigned : plan.assigned)
+        if (assigned.bit == bit)
+            names.insert(assigned.rule);
+    for (const auto &tracepoint : plan.tracepoints)
+        if (tracepoint.bit == bit && conditions.size() == 1)
+            return fmt::format("tracepoint {}:{} of rule {}", tracepoint.category, tracepoint.name, tracepoint.rule);
+    return fmt::format("programs of {} rule{} {}", kind.name, names.size() > 1 ? "s" : "", fmt::join(names, ", "));
+}
 
 } // namespace
+
+std::vector<std::string> conditions_of_bit(const TriggerPlan &plan, unsigned bit) {
+    std::vector<std::string> conditions;
+    for (const auto &assigned : plan.assigned)
+        if (assigned.bit == bit)
+            conditions.push_back(condition_key(assigned.rule, assigned.condition));
+    return conditions;
+}
+
+std::vector<std::string> conditions_of(const LatencyProbes::Load &load) {
+    std::vector<std::string> conditions;
+    for (const WantedProbe *user : load.users)
+        conditions.push_back(condition_key(user->rule, user->condition));
+    return conditions;
+}
+
+std::string asked_by(const std::vector<std::string> &conditions, std::span<const rules::Rule> rules) {
+    std::string asked;
+    for (const std::string &condition : conditions) {
+        const auto rule = std::ranges::find(rules, condition.substr(0, condition.rfind(':')), &rules::Rule::name);
+        asked += condition + '\n' + (rule == rules.end() ? "" : rule->text) + '\n';
+    }
+    return asked;
+}
 
 void CostLoads::begin(const CostSources &sources, std::uint64_t now_ns) {
     began_ns_ = now_ns;
@@ -49,10 +88,6 @@ void CostLoads::begin(const CostSources &sources, std::uint64_t now_ns) {
     calls_.clear();
     for (const auto &probe : sources.latency.loads())
         calls_[probe.key] = probe.calls;
-    tracepoints_.end();
-    if (sources.plan.tracepoints.size() > 1) // one alone has all the hits
-        for (const auto &tracepoint : sources.plan.tracepoints)
-            tracepoints_.begin(tracepoint.category, tracepoint.name);
 }
 
 CostMeasurement CostLoads::end(const CostSources &sources, std::uint64_t now_ns) {
@@ -70,10 +105,8 @@ CostMeasurement CostLoads::end(const CostSources &sources, std::uint64_t now_ns)
     const double seconds = static_cast<double>(now_ns - began_ns_) / 1e9;
     add_heaps(sources, seconds, measured);
     add_latency(sources, seconds, measured);
-    add_families(sources, measured);
-    add_tracepoints(sources, measured);
+    add_conditions(sources, measured);
     add_durations(sources, measured);
-    tracepoints_.end();
     return measured;
 }
 
@@ -105,10 +138,15 @@ void CostLoads::add_heaps(const CostSources &sources, double seconds, CostMeasur
 
 // What the programs of functions, and those of pairs, took is theirs by their calls; the kernel's traps come on top.
 void CostLoads::add_latency(const CostSources &sources, double seconds, CostMeasurement &measured) const {
+    const auto share_of = [&](std::initializer_list<const char *> programs) {
+        double share = 0;
+        for (const char *program : programs)
+            share += cost_of(sources.costs, program).cpu_share;
+        return share;
+    };
     const double functions =
-                     cost_of(sources.costs, "enter_call").cpu_share + cost_of(sources.costs, "leave_call").cpu_share,
-                 pairs =
-                     cost_of(sources.costs, "enter_pair").cpu_share + cost_of(sources.costs, "leave_pair").cpu_share;
+                     share_of({"enter_call", "leave_call", "enter_keyed", "leave_keyed", "unwind_lands", "long_jump"}),
+                 pairs = share_of({"enter_pair", "leave_pair"});
     const auto loads = sources.latency.loads();
     const auto is_pair = [](const LatencyProbes::Load &load) { return load.users.front()->leave.has_value(); };
     const auto calls_of = [&](const LatencyProbes::Load &load) {
@@ -123,10 +161,11 @@ void CostLoads::add_latency(const CostSources &sources, double seconds, CostMeas
         if (load.users.empty())
             continue;
         const bool pair = is_pair(load);
-        CostMeasurement::Probes line{.key = "latency:" + load.key, .name = load.users.front()->enter.text};
-        for (const WantedProbe *user : load.users)
-            line.conditions.push_back(condition_key(user->rule, user->condition));
-        line.attached = load.attached;
+        CostMeasurement::Probes line{.key = std::string(latency_prefix) + load.key,
+                                     .name = load.users.front()->enter.text,
+                                     .conditions = conditions_of(load),
+                                     .attached = load.attached};
+        line.asked = asked_by(line.conditions, sources.rules);
         if (calls[pair] > 0) {
             line.share = (pair ? pairs : functions) * calls_of(load) / calls[pair];
             line.calls_per_second = calls_of(load) / seconds;
@@ -138,64 +177,38 @@ void CostLoads::add_latency(const CostSources &sources, double seconds, CostMeas
     }
 }
 
-// A program that several kinds need is shared among them.
-void CostLoads::add_families(const CostSources &sources, CostMeasurement &measured) const {
-    const auto &families = sources.recorder.families();
-    const auto attached = [&](const Kind &kind) {
-        const auto family = families.find(kind.name);
-        return sources.plan.*kind.bits && family != families.end() && family->second.attached;
-    };
-    std::map<std::string, double> users;
-    for (const Kind &kind : kinds)
-        if (attached(kind))
-            for (const auto &program : Recorder::programs_of(kind.name))
-                users[program] += 1;
+// Each condition pays what its programs took for the processes it is about; a run that served several is shared among
+// them.  What they took for all others is nobody's.
+void CostLoads::add_conditions(const CostSources &sources, CostMeasurement &measured) const {
+    std::map<std::string, OwnPart> parts; // by program, once for all kinds
     for (const Kind &kind : kinds) {
-        const bool on = attached(kind);
-        if (!on && !(sources.plan.*kind.bits && sources.left_out.contains(kind.name)))
-            continue;
-        CostMeasurement::Probes line{.key = kind.name, .name = fmt::format("programs of {} rules", kind.name)};
-        for (const auto &assigned : sources.plan.assigned)
-            if (sources.plan.*kind.bits >> assigned.bit & 1)
-                line.conditions.push_back(condition_key(assigned.rule, assigned.condition));
-        line.attached = on;
-        for (const auto &program : on ? Recorder::programs_of(kind.name) : std::vector<std::string>{}) {
-            const Cost cost = cost_of(sources.costs, program);
-            line.share += cost.cpu_share / users[program];
-            line.calls_per_second += cost.runs_per_second / users[program];
+        const std::uint64_t bits = sources.plan.*kind.bits;
+        const auto programs = Recorder::programs_of(kind.name);
+        for (const auto &program : programs)
+            if (bits && !parts.contains(program))
+                parts.emplace(program, sources.costs.own(program));
+        for (unsigned bit = 0; bit < RULE_BITS; ++bit) {
+            if (!(bits >> bit & 1))
+                continue;
+            CostMeasurement::Probes line;
+            line.conditions = conditions_of_bit(sources.plan, bit);
+            if (line.conditions.empty())
+                continue;
+            line.key = fmt::format("{} {}", kind.name, line.conditions.front());
+            line.name = name_of(kind, sources.plan, bit, line.conditions);
+            line.attached = !sources.recorder.left_out().contains(line.conditions.front());
+            line.asked = asked_by(line.conditions, sources.rules);
+            for (const auto &program : programs) {
+                const Cost &own = parts.at(program).by_bit[bit];
+                line.share += own.cpu_share;
+                line.calls_per_second += own.runs_per_second;
+            }
+            measured.probes.push_back(std::move(line));
         }
-        measured.probes.push_back(std::move(line));
     }
-}
-
-void CostLoads::add_tracepoints(const CostSources &sources, CostMeasurement &measured) const {
-    const Cost all = cost_of(sources.costs, "tracepoint_hit");
-    const auto &families = sources.recorder.families();
-    std::vector<std::pair<CostMeasurement::Probes, double>> lines; // and hits
-    double hits = 0;
-    for (const auto &tracepoint : sources.plan.tracepoints) {
-        const std::string condition = condition_key(tracepoint.rule, tracepoint.condition),
-                          key = "tracepoint:" + condition;
-        const auto family = families.find(key);
-        const bool on = family != families.end() && family->second.attached;
-        if (!on && !sources.left_out.contains(key))
-            continue;
-        CostMeasurement::Probes line{
-            .key = key,
-            .name = fmt::format("tracepoint {}:{} of rule {}", tracepoint.category, tracepoint.name, tracepoint.rule),
-            .conditions = {condition},
-            .attached = on};
-        const bool alone = sources.plan.tracepoints.size() == 1;
-        const double own = !on     ? 0
-                           : alone ? 1
-                                   : static_cast<double>(tracepoints_.hits(tracepoint.category, tracepoint.name));
-        hits += own;
-        lines.emplace_back(std::move(line), own);
-    }
-    for (auto &[line, own] : lines) {
-        line.share = hits > 0 ? all.cpu_share * own / hits : 0;
-        line.calls_per_second = hits > 0 ? all.runs_per_second * own / hits : 0;
-        measured.probes.push_back(std::move(line));
+    for (const auto &[program, part] : parts) {
+        measured.strangers.share += part.strangers.cpu_share;
+        measured.strangers.calls_per_second += part.strangers.runs_per_second;
     }
 }
 

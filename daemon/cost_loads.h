@@ -6,7 +6,6 @@
 #include "daemon/governor.h"
 #include "daemon/heap_watch.h"
 #include "daemon/latency_watch.h"
-#include "daemon/recorder_tracepoint_counts.h"
 #include "daemon/trigger_plan.h"
 
 #include <map>
@@ -22,9 +21,17 @@ struct CostSources {
     const LatencyWatch &latency;
     const HeapWatch &heaps;
     const TriggerPlan &plan;
-    const std::set<std::string> &left_out; // families and tracepoints the governor has taken off
+    std::span<const rules::Rule> rules;
     bool durations_can_be_left_out = false;
 };
+
+// The conditions ("RULE:CONDITION") that share a bit.
+std::vector<std::string> conditions_of_bit(const TriggerPlan &plan, unsigned bit);
+// The texts of the rules these conditions are of: another one where somebody has edited them.
+std::string asked_by(const std::vector<std::string> &conditions, std::span<const rules::Rule> rules);
+// The conditions a latency probe serves.
+std::vector<std::string> conditions_of(const LatencyProbes::Load &load);
+constexpr std::string_view latency_prefix = "latency:"; // of the keys of such probes
 
 class CostLoads {
 public:
@@ -34,16 +41,14 @@ public:
 private:
     void add_heaps(const CostSources &sources, double seconds, CostMeasurement &measured) const;
     void add_latency(const CostSources &sources, double seconds, CostMeasurement &measured) const;
-    void add_families(const CostSources &sources, CostMeasurement &measured) const;
-    void add_tracepoints(const CostSources &sources, CostMeasurement &measured) const;
+    void add_conditions(const CostSources &sources, CostMeasurement &measured) const;
     void add_durations(const CostSources &sources, CostMeasurement &measured);
 
     std::uint64_t began_ns_ = 0;
     std::uint64_t own_ns_ = 0, own_at_ns_ = 0; // CPU time of this process, and when it was read
     std::map<std::uint32_t, HeapProcess::Load> heaps_;
     std::map<std::string, std::uint64_t> calls_; // by latency probe's key
-    TracepointCounts tracepoints_;
-    double ns_per_entry_ = 0; // of record_enter, when it was last attached
+    double ns_per_entry_ = 0;                    // of record_enter, when it was last attached
 };
 
 } // namespace incident::daemon

@@ -17,6 +17,8 @@
 #include <systemd/sd-id128.h>
 
 #include <csignal>
+#include <cstring>
+#include <filesystem>
 
 namespace incident::daemon {
 
@@ -52,6 +54,13 @@ std::vector<std::string> rule_directories(const Options &options) {
 
 Result<rules::ParsedConfig> read_config(const Options &options) {
     return load_config(options.config.empty() ? default_config : options.config, !options.config.empty());
+}
+
+// For whoever asks from another directory; "" where there is none.
+std::string config_in_use(const Options &options) {
+    const std::string config = options.config.empty() ? std::string(default_config) : options.config;
+    std::error_code error;
+    return std::filesystem::exists(config, error) ? std::filesystem::absolute(config).string() : std::string();
 }
 
 // Stack bytes of the rule that wants most: what the kernel side copies.
@@ -95,6 +104,8 @@ Result<std::unique_ptr<Daemon>> Daemon::start(const Options &options) {
     if (auto ready = preflight(); !ready)
         return fail(ready.error());
     std::unique_ptr<Daemon> daemon(new Daemon(options));
+    for (const std::string &directory : rule_directories(options)) // for whoever asks from another directory
+        daemon->rule_directories_.push_back(std::filesystem::absolute(directory));
     auto config = read_config(options);
     if (!config)
         return fail(config.error());
@@ -129,7 +140,7 @@ Result<std::unique_ptr<Daemon>> Daemon::start(const Options &options) {
     daemon->txg_.emplace(capture::OsRoots{}, TxgProbes::of(*daemon->recorder_));
     daemon->latency_.emplace(*daemon->recorder_, capture::OsRoots{});
     daemon->heaps_.emplace(capture::OsRoots{}, UprobeAbilities::here());
-    daemon->dumper_.emplace(capture::OsRoots{}, daemon->config_.safety);
+    daemon->dumper_.emplace(capture::OsRoots{}, daemon->config_.safety, daemon->recorder_->dump_allowance());
     daemon->apply_rules();
     if (auto wired = daemon->wire(); !wired)
         return fail(wired.error());
@@ -187,13 +198,11 @@ Status Daemon::open_state() {
 
 Status Daemon::wire() {
     assembler_.emplace(
-        *recorder_, *engine_, plan_, capture::OsRoots{}, boot_id_, config_.capture.deadline,
+        *recorder_, *engine_, plan_, history_, capture::OsRoots{}, boot_id_, config_.capture.deadline,
         Assembler::Hooks{
             .on_ready = [this](Assembly assembly) { on_ready(std::move(assembly)); },
             .rules_of =
-                [this](const rules::ProcessFacts &process) {
-                    return rules_of(plan_, engine_->rules(), process, may_dump_unasked(process));
-                },
+                [this](const rules::ProcessFacts &process) { return rules_of(plan_, engine_->rules(), process); },
             .on_occurrence = [this](Occurrence &occurrence) { on_occurrence(occurrence); },
             .on_fire = [this](const rules::Decision &decision, Assembly &assembly) { on_fire(decision, assembly); },
             .on_started = [this](const rules::ProcessFacts &process) { on_started(process); },
@@ -204,9 +213,11 @@ Status Daemon::wire() {
                 },
             .on_latency =
                 [this](const bpf::latency_event &event) {
-                    latency_->over(event, assembler_->facts(),
-                                   [this](Occurrence occurrence) { assembler_->occur(std::move(occurrence)); });
+                    return latency_->over(event, assembler_->facts(), history_, [this](Occurrence occurrence) {
+                        assembler_->occur(std::move(occurrence));
+                    }) > 0;
                 },
+            .on_permit = [this](const bpf::trigger_head &asked) { permit(asked); },
         });
     cores_.emplace(capture::OsRoots{});
     // Last, so that whoever can connect knows that recording has begun.
@@ -335,6 +346,7 @@ void Daemon::on_ready(Assembly assembly) {
     job.incident = std::move(assembly);
     if (!writer_->submit(std::move(job))) {
         ++counters_.failed;
+        ++counters_.failed_because["too many were waiting to be written"];
         core_wanted_.erase(name);
         spdlog::error("incident {} is lost: {} incidents already wait to be written, with {} MiB", name,
                       writer_->pending(), Writer::queue_limit >> 20);
@@ -360,6 +372,7 @@ void Daemon::on_written() {
         const auto wanted = core_wanted_.extract(result.name);
         if (!result.error.empty() && !incidents_->bundle(result.name)) {
             ++counters_.failed;
+            ++counters_.failed_because[result.error_code ? std::strerror(result.error_code) : "see the journal"];
             continue;
         }
         ++counters_.committed;
@@ -439,8 +452,8 @@ void Daemon::on_second() {
     recorder_->allow_captures(captures_per_second);
     latency_->forget_ended();
     heaps_->forget_ended([this](std::uint32_t pid, std::uint64_t start_boot_ns) { return lives(pid, start_boot_ns); });
-    if (tracepoint_has_come())
-        reload(); // its filter could not be checked before
+    if (tracepoints_have_changed())
+        reload(); // a filter could not be checked before
     allow_dumps();
     tell_manager();
     if (++seconds_ % alive_every_s == 0)
@@ -482,6 +495,8 @@ void Daemon::reload() {
         rule_errors_ = texts(loaded->parsed.diagnostics);
         engine_->replace(std::move(loaded->parsed.rules));
         apply_rules();
+        if (review_steps() && !costs_.counting())
+            cost_timer_.arm_in(first_cost_ns); // what is tried anew may be too much still
         find_heaps();
         on_memory();
         on_deadlines();
@@ -527,11 +542,28 @@ std::string Daemon::answer(const std::string &request) {
     const auto now = clock_ns(CLOCK_MONOTONIC);
     const ConditionStates states = condition_states();
     const CostStatus costs{costs_, governor_, measured_, static_cast<std::int64_t>(clock_ns(CLOCK_REALTIME) - now)};
-    return status_json({*recorder_, *engine_, *storm_, *hook_, *heaps_, config_.heap.memory, states, costs,
-                        rule_errors_, counters_, analyst_->counters(), analyst_->pending(),
-                        assembler_->open() + writer_->pending(), assembler_->counters().suppressed,
-                        assembler_->counters().joined, options_.state, lock_->before(),
-                        clock_ns(CLOCK_REALTIME) - (now - started_ns_), now - started_ns_});
+    return status_json({*recorder_,
+                        *engine_,
+                        *storm_,
+                        *hook_,
+                        *heaps_,
+                        config_.heap.memory,
+                        states,
+                        costs,
+                        rule_errors_,
+                        counters_,
+                        analyst_->counters(),
+                        analyst_->pending(),
+                        assembler_->open() + writer_->pending(),
+                        assembler_->counters().suppressed,
+                        assembler_->counters().joined,
+                        assembler_->counters().outdated,
+                        options_.state,
+                        config_in_use(options_),
+                        rule_directories_,
+                        lock_->before(),
+                        clock_ns(CLOCK_REALTIME) - (now - started_ns_),
+                        now - started_ns_});
 }
 
 int check(const Options &options) {

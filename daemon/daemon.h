@@ -45,6 +45,8 @@ public:
 private:
     // Captures of living threads in their own context, a second: some 10 µs each, and room in the ring buffer.
     static constexpr std::uint32_t captures_per_second = 20;
+    // How long the kernel side goes by what was last seen of the host's core handling: that is looked at every second.
+    static constexpr std::uint64_t dump_terms_ns = 2'500'000'000;
 
     explicit Daemon(Options options) : options_(std::move(options)) {}
     Status open_state();
@@ -64,6 +66,7 @@ private:
     CostSources cost_sources() const;
     void log(const Governor::Change &change) const;
     void obey_governor();
+    bool review_steps();
     void record_durations();
     void describe_steps(ConditionStates &states) const;
     capture::CostRecord cost_record() const;
@@ -75,9 +78,10 @@ private:
     void on_started(const rules::ProcessFacts &process);
     void find_heaps();
     bool lives(std::uint32_t pid, std::uint64_t start_boot_ns) const;
-    bool tracepoint_has_come() const;
+    bool tracepoints_have_changed();
     void allow_dumps();
-    bool may_dump_unasked(const rules::ProcessFacts &process) const;
+    void permit(const bpf::trigger_head &asked);
+    std::string objection_to(const rules::Rule &fired, const rules::ProcessFacts &now) const;
     void on_written();
     enum class Awaited { Nothing, Core, Analysis };
     void settle(const std::string &bundle, Awaited known);
@@ -92,21 +96,25 @@ private:
     std::string answer(const std::string &request);
 
     Options options_;
+    std::vector<std::string> rule_directories_; // absolute
     std::optional<StateLock> lock_;
     rules::Config config_;
     std::vector<std::string> rule_errors_;
     std::optional<capture::Gap> gap_; // before this life
     bool reload_refused_ = false;     // the last one: the rules are those of before
     std::string told_;                // the service manager, of our state
+    std::map<std::string, std::optional<std::uint32_t>> tracepoints_seen_; // those rules want, and their numbers
     std::optional<rules::Engine> engine_;
     TriggerPlan plan_;
+    RuleHistory history_;
     std::optional<rules::StormPolicy> storm_;
     std::optional<Dumper> dumper_;
+    std::string core_settings_; // of the host, and how often they have changed
+    std::uint32_t permit_round_ = 0;
     CostMeter costs_;
     CostLoads loads_;
     std::optional<CostMeasurement> measured_; // the last
     Governor governor_;
-    std::set<std::string> left_out_; // by the governor: see CostSources
     BlockedWatch blocked_;
     MemoryWatch memory_{capture::OsRoots{}};
     ReclaimWatch reclaim_{capture::OsRoots{}};

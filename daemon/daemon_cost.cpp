@@ -3,14 +3,15 @@
 
 #include "daemon/clocks.h"
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 #include <systemd/sd-daemon.h>
+
+#include <algorithm>
 
 namespace incident::daemon {
 
 namespace {
-
-constexpr std::string_view latency_prefix = "latency:";
 
 std::int64_t realtime_offset() {
     return static_cast<std::int64_t>(clock_ns(CLOCK_REALTIME)) - static_cast<std::int64_t>(clock_ns(CLOCK_MONOTONIC));
@@ -24,7 +25,7 @@ CostSources Daemon::cost_sources() const {
             .latency = *latency_,
             .heaps = *heaps_,
             .plan = plan_,
-            .left_out = left_out_,
+            .rules = engine_->rules(),
             .durations_can_be_left_out = config_.record.durations && !plan_.durations};
 }
 
@@ -62,8 +63,7 @@ void Daemon::log(const Governor::Change &change) const {
 
 // Whatever is not among the steps is as rules and configuration ask.
 void Daemon::obey_governor() {
-    left_out_.clear();
-    std::set<std::string> held;
+    std::set<std::string> held, left_out;
     std::map<std::uint32_t, HeapWatch::Limit> limits;
     const auto offset = realtime_offset();
     for (const CostStep &step : governor_.steps()) {
@@ -82,13 +82,13 @@ void Daemon::obey_governor() {
             if (step.subject.starts_with(latency_prefix))
                 held.insert(step.subject.substr(latency_prefix.size()));
             else
-                left_out_.insert(step.subject);
+                left_out.insert(step.conditions.begin(), step.conditions.end());
             break;
         }
     }
     heaps_->limit(std::move(limits));
     record_durations();
-    recorder_->leave_out(left_out_, plan_);
+    recorder_->leave_out(std::move(left_out), plan_);
     latency_->hold(std::move(held), clock_ns(CLOCK_MONOTONIC));
     on_latency();
 }
@@ -101,11 +101,36 @@ void Daemon::record_durations() {
         spdlog::error("calls have no durations: {}", set.error().what);
 }
 
-// The conditions whose probes are off for what they cost.
+// The conditions whose probes are off for what they cost: of rules that do nothing.
 void Daemon::describe_steps(ConditionStates &states) const {
     for (const CostStep &step : governor_.steps())
         for (const auto &condition : step.conditions)
-            states[condition] = {"degraded", step_reason(step, *governor_.budget().share, realtime_offset())};
+            states[condition] = {"unavailable",
+                                 fmt::format("detached since {}, {}", time_text(step.since_ns),
+                                             step_reason(step, *governor_.budget().share, realtime_offset()))};
+}
+
+// The rules are others: what was decided for their cost is decided anew where what is asked for is another thing, and
+// still holds elsewhere.  Whether some is.
+bool Daemon::review_steps() {
+    const auto loads = latency_->loads();
+    const auto conditions_now = [&](const CostStep &step) -> std::vector<std::string> {
+        if (step.subject.starts_with(latency_prefix)) {
+            const auto load =
+                std::ranges::find(loads, step.subject.substr(latency_prefix.size()), &LatencyProbes::Load::key);
+            return load == loads.end() ? std::vector<std::string>() : conditions_of(*load);
+        }
+        for (const auto &assigned : plan_.assigned)
+            if (fmt::format("{}:{}", assigned.rule, assigned.condition) == step.conditions.front())
+                return conditions_of_bit(plan_, assigned.bit);
+        return {};
+    };
+    const std::size_t before = governor_.steps().size();
+    governor_.forget([&](const CostStep &step) {
+        return step.kind == CostStep::Kind::Probes && asked_by(conditions_now(step), engine_->rules()) != step.asked;
+    });
+    obey_governor();
+    return governor_.steps().size() != before;
 }
 
 capture::CostRecord Daemon::cost_record() const {

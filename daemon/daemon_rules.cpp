@@ -5,7 +5,9 @@
 #include "capture/collect_zfs.h"
 #include "capture/render.h"
 #include "daemon/clocks.h"
+#include "daemon/facts.h"
 #include "daemon/tracefs.h"
+#include "rules/match.h"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -17,7 +19,11 @@ namespace incident::daemon {
 // Hands the rules to everything that works for them.
 void Daemon::apply_rules() {
     plan_ = plan_triggers(engine_->rules(), config_.safety.allow_dump);
+    history_.begin(plan_, engine_->rules(), [](const TriggerPlan::Tracepoint &tracepoint) {
+        return tracepoint_format(tracepoint.category, tracepoint.name).value_or("");
+    });
     recorder_->apply(*engine_, plan_);
+    tracepoints_have_changed(); // from what has just been applied
     record_durations();
     recorder_->allow_captures(captures_per_second);
     allow_dumps();
@@ -121,33 +127,81 @@ void Daemon::on_deadlines() {
     deadline_timer_.arm_in(next - std::min(next, clock_ns(CLOCK_MONOTONIC)));
 }
 
-// A module has brought a tracepoint that a rule waits for.
-bool Daemon::tracepoint_has_come() const {
-    return std::ranges::any_of(plan_.tracepoints, [&](const TriggerPlan::Tracepoint &tracepoint) {
-        const auto family =
-            recorder_->families().find(fmt::format("tracepoint:{}:{}", tracepoint.rule, tracepoint.condition));
-        return family != recorder_->families().end() && !family->second.attached &&
-               tracepoint_format(tracepoint.category, tracepoint.name);
-    });
+// A module has brought a tracepoint that a rule waits for, or has taken one away, or has come back with others.  One
+// that stands there and cannot be attached is no news.
+bool Daemon::tracepoints_have_changed() {
+    std::map<std::string, std::optional<std::uint32_t>> now;
+    for (const auto &tracepoint : plan_.tracepoints)
+        now.emplace(fmt::format("{}:{}", tracepoint.category, tracepoint.name),
+                    tracepoint_number(tracepoint.category, tracepoint.name));
+    return std::exchange(tracepoints_seen_, now) != now;
 }
 
-// One signal a condition until the next second, while the hour has any left.
+// What the kernel side needs to know for sending signals by itself, every second; without it it sends none.
 void Daemon::allow_dumps() {
-    for (unsigned bit = 0; bit < RULE_BITS; ++bit)
-        if (plan_.settings[bit].dump_signal)
-            recorder_->allow_dumps(bit, std::min<std::uint32_t>(1, dumper_->left(clock_ns(CLOCK_MONOTONIC))));
+    const std::uint64_t now = clock_ns(CLOCK_MONOTONIC);
+    dumper_->left(now);
+    if (!plan_.dumping()) {
+        recorder_->set_dump_terms({.until_ns = 0, .space_bytes = 0, .round = permit_round_});
+        return;
+    }
+    Dumper::Host host = dumper_->host();
+    const bool changed = host.settings != core_settings_;
+    if (changed) {
+        core_settings_ = std::move(host.settings);
+        ++permit_round_;
+    }
+    recorder_->set_dump_terms(
+        {.until_ns = host.possible ? now + dump_terms_ns : 0, .space_bytes = host.space, .round = permit_round_});
+    if (changed)
+        recorder_->decide_again(); // and ask for permits
 }
 
-// Whether the kernel side may make that process dump by itself, by whichever rule.
-bool Daemon::may_dump_unasked(const rules::ProcessFacts &process) const {
-    return std::ranges::all_of(plan_.settings, [&](const bpf::condition_settings &settings) {
-        return !settings.dump_signal || dumper_->objection(process, static_cast<int>(settings.dump_signal)).empty();
-    });
+// Answers a process that a rule with a dump is about: whether the kernel side may do it by itself.  What makes it this
+// very process is read before anything is found out about it: where it changes meanwhile, the permit is void.
+void Daemon::permit(const bpf::trigger_head &asked) {
+    const auto entry = recorder_->process(asked.h.tgid);
+    if (asked.generation != plan_.generation || !entry || entry->start_boot_ns != asked.h.process_start_boot_ns)
+        return;
+    bpf::permit permit{};
+    permit.start_boot_ns = entry->start_boot_ns;
+    permit.identity_ns = entry->identity_ns;
+    permit.key = asked.key;
+    permit.generation = plan_.generation;
+    permit.round = permit_round_;
+    permit.tgid = asked.h.tgid;
+    std::map<int, Dumper::Look> looks; // by signal
+    for (const auto &assigned : plan_.assigned) {
+        const auto signal = static_cast<int>(plan_.settings[assigned.bit].dump_signal);
+        const rules::Rule *rule = engine_->rule(assigned.rule);
+        if (!signal || !rule || !(asked.rules >> assigned.bit & 1))
+            continue;
+        auto look = looks.find(signal);
+        if (look == looks.end())
+            look = looks.emplace(signal, dumper_->look(permit.tgid, permit.start_boot_ns, signal)).first;
+        const auto &[objection, now, core_limit] = look->second;
+        if (!objection.empty() || (permit.rules && core_limit != permit.core_limit) ||
+            !objection_to(*rule, now).empty() || now.uid != asked.key.uid || now.comm != text_of(asked.key.comm)) {
+            spdlog::debug("rule {}: no permit for pid {}: {}", assigned.rule, permit.tgid, objection);
+            continue;
+        }
+        permit.rules |= 1ull << assigned.bit;
+        permit.core_limit = core_limit;
+    }
+    recorder_->give_permit(permit); // also a refusal: then it is not asked about again
+}
+
+// Why that rule, as it was when it fired, does not ask for a dump of the process as it is now; "" it does.
+std::string Daemon::objection_to(const rules::Rule &fired, const rules::ProcessFacts &now) const {
+    const rules::Rule *rule = engine_->rule(fired.name);
+    if (!rule || !rule->enabled || !rule->dump || rule->text != fired.text)
+        return "the rule has been changed or removed since it fired";
+    if (const std::string why = rules::mismatch(rule->match, now); !why.empty())
+        return "the rule is not about the process as it is now: " + why;
+    return {};
 }
 
 void Daemon::on_occurrence(Occurrence &occurrence) {
-    if (occurrence.dumped) // counts against the hour, whatever becomes of the incident
-        dumper_->sent_by_kernel(clock_ns(CLOCK_MONOTONIC));
     if (auto *blocked = std::get_if<rules::BlockedEvent>(&occurrence.event.what); blocked && !blocked->in_flight)
         blocked->told_ns =
             blocked_.told_ns(occurrence.whom.tid, std::get<capture::BlockedTrigger>(occurrence.trigger).event.from_ns);
@@ -229,7 +283,8 @@ void Daemon::dump(Assembly &assembly) {
     if (assembly.dumped)
         record = {.asked = true, .sent = true, .signal = assembly.dumped, .by_kernel = true};
     else if (assembly.rule->dump)
-        record = dumper_->dump(*assembly.rule->dump, assembly.facts, assembly.input.process.event.dumpable, now);
+        record = dumper_->dump(*assembly.rule->dump, assembly.facts, assembly.input.process.event.dumpable, now,
+                               [&](const rules::ProcessFacts &is) { return objection_to(*assembly.rule, is); });
     if (!record.asked)
         return;
     if (record.sent) {

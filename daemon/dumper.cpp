@@ -3,6 +3,7 @@
 #include "capture/core_link.h"
 #include "capture/proc_file.h"
 #include "capture/proc_stat.h"
+#include "capture/process_dir.h"
 #include "capture/syscalls.h"
 #include "capture/unique_fd.h"
 #include "rules/escape.h"
@@ -16,6 +17,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
 
 namespace incident::daemon {
@@ -67,13 +69,46 @@ std::uint64_t core_limit(std::string_view limits) {
     return error == std::errc() ? limit : ~0ull; // "unlimited"
 }
 
+// Its own number in its own pid namespace is 1, and that is not the machine's: the kernel drops signals to it that are
+// at their default action (kernel/signal.c, sig_task_ignored: SIGNAL_UNKILLABLE).
+bool is_init_of_a_namespace(std::string_view status) {
+    std::string_view value;
+    if (!capture::line_value(status, "NSpid:", value))
+        return false;
+    const std::size_t last = value.find_last_of(" \t");
+    return last != std::string_view::npos && value.find_first_of("0123456789") < last && value.substr(last + 1) == "1";
+}
+
+constexpr std::size_t most_threads = 4096; // asked whether they block a signal
+
+// A signal that no thread takes stays pending, and kills whenever one of them unblocks it.
+bool every_thread_blocks(const std::string &process, int signal) {
+    const UniqueFd tasks(::open((process + "/task").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    const auto tids = tasks ? capture::numbers_in(tasks.get(), ".") : Result<std::vector<std::uint32_t>>(fail("gone"));
+    if (!tids || tids->empty())
+        return true; // nobody is known to take it
+    for (std::size_t i = 0; i < tids->size() && i < most_threads; ++i) {
+        const std::string status = read_text(fmt::format("{}/task/{}/status", process, (*tids)[i]));
+        if (!status.empty() && !in_mask(status, "SigBlk:", signal))
+            return false;
+    }
+    return true;
+}
+
 } // namespace
 
 // What the pre-check looked at, and what keeps the signal from being sent.
 struct Dumper::Findings {
     std::vector<std::string> seen;
     std::string refused;
+    std::uint64_t core_limit = 0;
 };
+
+Dumper::Dumper(capture::OsRoots os, rules::Config::Safety safety, std::int32_t *allowance)
+    : os_(std::move(os)), safety_(std::move(safety)), allowance_(allowance ? allowance : &own_allowance_) {
+    const auto hourly = safety_.allow_dump ? static_cast<std::int32_t>(safety_.dumps_per_hour) : 0;
+    std::atomic_ref(*allowance_).store(hourly);
+}
 
 std::string Dumper::forbidden(const rules::ProcessFacts &process) const {
     if (!safety_.allow_dump)
@@ -99,9 +134,9 @@ std::string Dumper::forbidden(const rules::ProcessFacts &process) const {
     return {};
 }
 
-Dumper::Findings Dumper::examine(const rules::ProcessFacts &process, int signal, std::uint32_t dumpable) const {
+Dumper::Findings Dumper::examine(std::uint32_t pid, int signal, std::uint32_t dumpable) const {
     Findings found;
-    const std::string directory = fmt::format("{}/{}", os_.proc, process.pid);
+    const std::string directory = fmt::format("{}/{}", os_.proc, pid);
     const std::string status = read_text(directory + "/status"), limits = read_text(directory + "/limits");
     const std::string name = capture::signal_name(signal);
     if (in_mask(status, "SigIgn:", signal))
@@ -110,14 +145,18 @@ Dumper::Findings Dumper::examine(const rules::ProcessFacts &process, int signal,
         found.refused = fmt::format("the process handles {} itself: whether it would dump is its own affair", name);
     found.seen.push_back(
         fmt::format("{} is {}", name, found.refused.empty() ? "at its default action" : "not at its default action"));
+    if (found.refused.empty() && is_init_of_a_namespace(status))
+        found.refused = fmt::format("it is the init of a pid namespace: the kernel drops {} to it", name);
+    if (found.refused.empty() && every_thread_blocks(directory, signal))
+        found.refused = fmt::format("every thread of it blocks {}: it would stay pending", name);
     if (in_mask(status, "SigBlk:", signal))
         found.seen.push_back(fmt::format("the main thread blocks {}: another one takes it, or it stays pending", name));
 
     capture::CorePrecheck check;
     check.signal = signal;
-    check.rlimit_core = core_limit(limits);
+    check.rlimit_core = found.core_limit = core_limit(limits);
     check.dumpable = dumpable;
-    check.pid = process.pid;
+    check.pid = pid;
     check.core_pattern = read_text(os_.proc + "/sys/kernel/core_pattern");
     check.listener = capture::coredump_socket_listens(os_);
     const std::string no_core = capture::no_core_reason(check);
@@ -139,60 +178,121 @@ Dumper::Findings Dumper::examine(const rules::ProcessFacts &process, int signal,
     return found;
 }
 
+// Places taken by the kernel side are seen by their being gone: no event of it need arrive.
 std::uint32_t Dumper::left(std::uint64_t now_ns) {
-    while (!sent_.empty() && sent_.front() + hour_ns <= now_ns)
-        sent_.pop_front();
-    return safety_.allow_dump && sent_.size() < safety_.dumps_per_hour
-               ? safety_.dumps_per_hour - static_cast<std::uint32_t>(sent_.size())
-               : 0;
+    const std::atomic_ref<std::int32_t> allowance(*allowance_);
+    const auto limit = safety_.allow_dump ? static_cast<std::int32_t>(safety_.dumps_per_hour) : 0;
+    const auto taken = static_cast<std::size_t>(std::clamp(limit - allowance.load(), 0, limit));
+    while (taken_.size() < taken)
+        taken_.push_back(now_ns);
+    while (taken_.size() > taken) // given back
+        taken_.pop_back();
+    while (!taken_.empty() && taken_.front() + hour_ns <= now_ns) {
+        taken_.pop_front();
+        allowance.fetch_add(1);
+    }
+    return static_cast<std::uint32_t>(std::max(allowance.load(), 0));
+}
+
+bool Dumper::take() {
+    if (std::atomic_ref(*allowance_).fetch_sub(1) > 0)
+        return true;
+    give_back();
+    return false;
+}
+
+void Dumper::give_back() {
+    std::atomic_ref(*allowance_).fetch_add(1);
+}
+
+// As /proc has it now.
+Result<rules::ProcessFacts> Dumper::read(std::uint32_t pid, std::uint64_t start_boot_ns) const {
+    const auto live = capture::identify(os_, pid);
+    if (!live)
+        return fail("the process is gone");
+    if (live->start_ticks != capture::start_ticks_of(start_boot_ns))
+        return fail("the process is gone, its pid is another's now");
+    if (live->exe.empty())
+        return fail("kernel threads and processes without an executable are never signalled");
+    rules::ProcessFacts facts;
+    facts.pid = pid;
+    facts.start_boot_ns = start_boot_ns;
+    facts.comm = live->comm;
+    facts.exe = live->exe;
+    facts.cgroup = live->cgroup;
+    facts.unit = live->unit;
+    facts.uid = live->uid;
+    return facts;
 }
 
 capture::DumpRecord Dumper::dump(const rules::Dump &wanted, const rules::ProcessFacts &process, std::uint32_t dumpable,
-                                 std::uint64_t now_ns) {
+                                 std::uint64_t now_ns, const Objection &objection) {
     capture::DumpRecord record{.asked = true, .dry_run = wanted.dry_run, .signal = wanted.signal};
     record.refused = forbidden(process);
+    const std::string spent =
+        fmt::format("{} were made to dump in the last hour ([safety] dumps_per_hour)", safety_.dumps_per_hour);
     if (record.refused.empty() && left(now_ns) == 0)
-        record.refused = fmt::format("{} were made to dump in the last hour ([safety] dumps_per_hour)", sent_.size());
+        record.refused = spent;
     if (!record.refused.empty())
         return record;
-    // The descriptor first, the start time through it afterwards: from then on it is that process, or none.
+    // The descriptor first, all that is read afterwards is of the process with its start time: from then on it is that
+    // process, or none.
     const UniqueFd process_fd(static_cast<int>(::syscall(SYS_pidfd_open, process.pid, 0)));
     if (!process_fd) {
         record.refused = Error::system("the process is gone").what;
         return record;
     }
-    const auto stat = capture::parse_proc_stat(read_text(fmt::format("{}/{}/stat", os_.proc, process.pid)));
-    if (!stat || stat->start_ticks != capture::start_ticks_of(process.start_boot_ns)) {
-        record.refused = "the process is gone, its pid is another's now";
-        return record;
-    }
-    Findings found = examine(process, wanted.signal, dumpable);
-    record.findings = std::move(found.seen);
-    record.refused = std::move(found.refused);
+    const auto now = read(process.pid, process.start_boot_ns);
+    record.refused = now ? forbidden(*now) : now.error().what;
+    if (record.refused.empty() && objection)
+        record.refused = objection(*now);
     if (!record.refused.empty())
         return record;
-    if (wanted.dry_run) {
+    Findings found = examine(process.pid, wanted.signal, dumpable);
+    record.findings = std::move(found.seen);
+    record.refused = std::move(found.refused);
+    if (record.refused.empty() && wanted.dry_run)
         record.refused = "dry_run: it would have been sent";
+    if (record.refused.empty() && !take())
+        record.refused = spent;
+    if (!record.refused.empty())
         return record;
-    }
     if (::syscall(SYS_pidfd_send_signal, process_fd.get(), wanted.signal, nullptr, 0) != 0) {
         record.refused = Error::system("sending the signal").what;
+        give_back();
         return record;
     }
     record.sent = true;
-    sent_.push_back(now_ns);
+    left(now_ns); // its hour begins
     return record;
 }
 
-void Dumper::sent_by_kernel(std::uint64_t now_ns) {
-    sent_.push_back(now_ns);
+Dumper::Look Dumper::look(std::uint32_t pid, std::uint64_t start_boot_ns, int signal) const {
+    Look look{};
+    auto now = read(pid, start_boot_ns);
+    look.objection = now ? forbidden(*now) : now.error().what;
+    if (!look.objection.empty())
+        return look;
+    constexpr std::uint32_t dumpable = 1; // SUID_DUMP_USER: the kernel side looks itself
+    const Findings found = examine(pid, signal, dumpable);
+    look.now = std::move(*now);
+    look.objection = found.refused;
+    look.core_limit = found.core_limit;
+    return look;
 }
 
-std::string Dumper::objection(const rules::ProcessFacts &process, int signal) const {
-    if (std::string why = forbidden(process); !why.empty())
-        return why;
-    constexpr std::uint32_t dumpable = 1; // SUID_DUMP_USER: not known before the process is captured
-    return examine(process, signal, dumpable).refused;
+Dumper::Host Dumper::host() const {
+    Host host;
+    capture::CorePrecheck check;
+    check.core_pattern = read_text(os_.proc + "/sys/kernel/core_pattern");
+    check.listener = capture::coredump_socket_listens(os_);
+    const std::string no_core = capture::no_core_reason(check);
+    host.settings = fmt::format("{}\n{}", check.core_pattern, no_core);
+    struct statvfs space {};
+    if (::statvfs(os_.coredump.c_str(), &space) == 0)
+        host.space = static_cast<std::uint64_t>(space.f_bavail) * space.f_frsize;
+    host.possible = safety_.allow_dump && no_core.empty();
+    return host;
 }
 
 } // namespace incident::daemon

@@ -1,6 +1,10 @@
 // Makes a process dump core because a rule asks for it, and only if everything speaks for
-// it: [safety] allows it, the process is one that may be signalled, it is still the same
-// one, and a core would really come of it.  What was found stands in the bundle.
+// it at the moment of sending: [safety] allows it, the process as it is now is one that may
+// be signalled and that the rule is about, it is still the same one, a core would really
+// come of it, and the hour has one left.  What was found stands in the bundle.
+//
+// The daemon's side of it; where the kernel side sends by itself stands in bpf/dump.bpf.h.
+// Both take from one allowance.
 #pragma once
 
 #include "capture/collect.h"
@@ -8,37 +12,60 @@
 #include "rules/config.h"
 
 #include <deque>
+#include <functional>
 #include <string>
 
 namespace incident::daemon {
 
 class Dumper {
 public:
-    Dumper(capture::OsRoots os, rules::Config::Safety safety) : os_(std::move(os)), safety_(std::move(safety)) {}
+    // allowance: signals that may still be sent, shared with the kernel side; must outlive its use.  None: its own.
+    Dumper(capture::OsRoots os, rules::Config::Safety safety, std::int32_t *allowance = nullptr);
+    Dumper(const Dumper &) = delete;
+    Dumper &operator=(const Dumper &) = delete;
 
     // Whether that process may ever be signalled; "" or why not.
     std::string forbidden(const rules::ProcessFacts &process) const;
 
-    // Checks, and sends the signal through a pidfd.  dumpable: SUID_DUMP_* of its mm.
+    // Why the process, as it is now, is none to be signalled for the rule; "" it is.
+    using Objection = std::function<std::string(const rules::ProcessFacts &now)>;
+    // Checks, and sends the signal through a pidfd.  process: as it was when the rule fired; it is read again.
+    // dumpable: SUID_DUMP_* of its mm.
     capture::DumpRecord dump(const rules::Dump &wanted, const rules::ProcessFacts &process, std::uint32_t dumpable,
-                             std::uint64_t now_ns);
+                             std::uint64_t now_ns, const Objection &objection = {});
 
-    // The kernel side has sent one by itself: counts against the hour.
-    void sent_by_kernel(std::uint64_t now_ns);
+    // A process as it is now, looked at for the kernel side's sake.
+    struct Look {
+        std::string objection;    // why it may not be signalled, or no core would come of it; "" nothing
+        rules::ProcessFacts now;  // where there is no objection
+        std::uint64_t core_limit; // its RLIMIT_CORE, bytes
+    };
+    Look look(std::uint32_t pid, std::uint64_t start_boot_ns, int signal) const;
 
-    // What speaks against it beforehand: forbidden(), or that no core would come of it; "" nothing.
-    std::string objection(const rules::ProcessFacts &process, int signal) const;
+    // What of a core depends on the host alone.
+    struct Host {
+        std::string settings; // core_pattern and its listener: permits given under others are void
+        bool possible = false;
+        std::uint64_t space = 0; // bytes free where cores go
+    };
+    Host host() const;
 
-    // How many more this hour allows.
+    // How many more this hour allows.  Each signal sent, by either side, gives its place back an hour after this was
+    // called first since it was sent: call it every second.
     std::uint32_t left(std::uint64_t now_ns);
 
 private:
     struct Findings; // of the pre-check
-    Findings examine(const rules::ProcessFacts &process, int signal, std::uint32_t dumpable) const;
+    Findings examine(std::uint32_t pid, int signal, std::uint32_t dumpable) const;
+    Result<rules::ProcessFacts> read(std::uint32_t pid, std::uint64_t start_boot_ns) const;
+    bool take();
+    void give_back();
 
     capture::OsRoots os_;
     rules::Config::Safety safety_;
-    std::deque<std::uint64_t> sent_; // times of the last hour
+    std::int32_t own_allowance_ = 0;
+    std::int32_t *allowance_;
+    std::deque<std::uint64_t> taken_; // when each place of the hour that is taken was seen to be
 };
 
 } // namespace incident::daemon

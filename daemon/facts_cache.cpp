@@ -50,8 +50,9 @@ rules::ProcessFacts FactsCache::read(std::uint32_t tgid, std::uint64_t start_boo
 
 const rules::ProcessFacts &FactsCache::of(const bpf::trigger_head &trigger) {
     Entry &known = entry(trigger.h.tgid);
-    if (known.start_boot_ns != trigger.h.process_start_boot_ns ||
-        std::memcmp(&known.key, &trigger.key, sizeof(known.key)) != 0) {
+    const bool same = known.start_boot_ns == trigger.h.process_start_boot_ns;
+    // Without an executable its memory is gone, and /proc says less than what was known of it.
+    if (!same || (trigger.key.exe_inode && std::memcmp(&known.key, &trigger.key, sizeof(known.key)) != 0)) {
         known.start_boot_ns = trigger.h.process_start_boot_ns;
         known.key = trigger.key;
         known.execs = 0;
@@ -59,7 +60,11 @@ const rules::ProcessFacts &FactsCache::of(const bpf::trigger_head &trigger) {
         if (const auto learnt = learnt_.find(bytes_of(trigger.key));
             known.facts.exe.empty() && learnt != learnt_.end()) {
             const std::string comm = std::move(known.facts.comm);
-            known.facts = learnt->second; // it has ended; its like was looked at when it lived
+            known.facts = learnt->second;  // it has ended; its like was looked at when it lived …
+            if (!trigger.key.cgroup_set) { // … and is like it in what the key tells apart, which this is not
+                known.facts.cgroup.clear();
+                known.facts.unit.clear();
+            }
             known.facts.pid = trigger.h.tgid;
             known.facts.start_boot_ns = known.start_boot_ns;
             known.facts.comm = comm;

@@ -1,24 +1,28 @@
 // Keeps what incidentd costs within its budget: one measurement in, what is left out from now on.
 // Pure: no I/O, no clock.
 //
-// Where one probe by itself takes more of a CPU than the budget, it is taken off at once.  Where all
-// together take more of each CPU, one step is taken a measurement, in this order:
+// Rules are the purpose, so what is optional goes first, and a rule goes for nothing but what it takes for the
+// processes it is about.  Where the probes of one rule take more of a CPU for these than the budget, they are taken off
+// at once. Where all together takes more of each CPU, one step is taken a measurement, in this order:
 //   heaps recorded at level "history" go to "sizes", the costliest process first
 //   heaps recorded at level "sizes" go to "pages", likewise
 //   durations of system calls are not measured
-//   the costliest probes are taken off
-// What takes less than a twentieth of the budget is passed over.  Fatal signals, the OOM
-// killer and what happens to processes are no probes here: they are always recorded.
+// Where the probes of all rules take more of each CPU for the processes the rules are about, the costliest are taken
+// off. What takes less than a twentieth of the budget is passed over.  Recording, and programs that run for everybody
+// only to find that no rule is about the caller, turn no rule off, however often the machine calls: where they are over
+// the budget, that is said.  Fatal signals, the OOM killer and what happens to processes are no probes here: they are
+// always recorded.
 //
 // Steps for the total are undone in the opposite order, one a measurement, after `calm_measurements`
-// in a row with the step undone would each have been below 70 % of the budget.  What a probe that is
-// off would cost now nobody can see: it is tried, when its wait is over.  A step that has to be taken
-// again within its wait waits twice as long, up to an hour.
+// in a row with the step undone would each have been below 70 % of the budget; probes after as many in which those of
+// all rules were.  What a probe that is off would cost now nobody can see: it is tried, when its wait is over.  A step
+// that has to be taken again within its wait waits twice as long, up to an hour.
 #pragma once
 
 #include "rules/rule.h"
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -54,9 +58,15 @@ struct CostMeasurement {
         std::string key, name;
         std::vector<std::string> conditions; // "RULE:CONDITION"
         bool attached = true;
-        double share = 0, calls_per_second = 0;
+        double share = 0, calls_per_second = 0; // for processes the conditions are about
+        std::string asked;                      // the text of their rules
     };
     std::vector<Probes> probes;
+
+    // Of `programs`: runs of rules' programs for processes that no rule of theirs is about.
+    struct Strangers {
+        double share = 0, calls_per_second = 0;
+    } strangers;
 };
 
 struct CostBudget {
@@ -73,6 +83,7 @@ struct CostStep {
     double total = 0;       // when it was taken
     double share = 0, calls_per_second = 0;
     std::uint64_t since_ns = 0, retry_ns = 0; // not undone before
+    std::string asked;                        // of probes: the text of their rules
 };
 
 class Governor {
@@ -88,6 +99,8 @@ public:
         enum class What { Taken, Undone, Moot } what = What::Taken; // Moot: its subject is gone
     };
     std::vector<Change> measured(const CostMeasurement &now);
+    // After a reload: steps about what is asked for no longer, or otherwise than before, are as if they had never been.
+    void forget(const std::function<bool(const CostStep &)> &is_another_now);
 
     const CostBudget &budget() const { return budget_; }
     const std::vector<CostStep> &steps() const { return steps_; } // oldest first
@@ -103,13 +116,16 @@ private:
     void drop_moot(const CostMeasurement &now, Changes &changes);
     double take_hot(const CostMeasurement &now, Changes &changes);
     std::optional<CostStep> next_step(const CostMeasurement &now) const;
+    std::optional<CostStep> next_probes(const CostMeasurement &now) const;
     void take(CostStep step, const CostMeasurement &now, Changes &changes);
-    void undo(const CostMeasurement &now, Changes &changes);
+    bool undo(const CostMeasurement &now, Changes &changes);
+    bool undo_probes(const CostMeasurement &now, Changes &changes);
+    void undo(std::vector<CostStep>::iterator which, const CostMeasurement &now, Changes &changes);
 
     CostBudget budget_;
     std::vector<CostStep> steps_;
     std::map<std::string, Waited> waited_; // by kind and subject
-    unsigned calm_ = 0;
+    unsigned calm_ = 0, rules_calm_ = 0;   // measurements in a row: of the total, of the rules' probes
     bool at_the_end_ = false;
 };
 

@@ -47,7 +47,9 @@ std::string step_reason(const CostStep &step, double budget, std::int64_t realti
     const std::string own =
         fmt::format("{} of a CPU at {} calls a second", percent_text(step.share), grouped(step.calls_per_second));
     const std::string cost =
-        step.by_itself ? own : fmt::format("{} of each CPU in total, this saves {}", percent_text(step.total), own);
+        step.by_itself ? own
+                       : fmt::format("{} of each CPU {}, this saves {}", percent_text(step.total),
+                                     step.kind == CostStep::Kind::Probes ? "by rules' probes" : "in total", own);
     return fmt::format("over the cost budget: {}, budget {}; tried again {}{:%H:%M:%SZ}", cost, percent_text(budget),
                        step.by_itself ? "at " : "when there is room, not before ",
                        fmt::gmtime(static_cast<std::time_t>(retry_s)));
@@ -56,9 +58,14 @@ std::string step_reason(const CostStep &step, double budget, std::int64_t realti
 std::string beyond_steps_text(const CostMeasurement &now, const Governor &governor) {
     const bool durations = now.durations.share > 0 && std::ranges::find(governor.steps(), CostStep::Kind::Durations,
                                                                         &CostStep::kind) == governor.steps().end();
-    return fmt::format("recording alone takes {} of each CPU, over the budget of {}, and there is nothing left to do "
+    std::string strangers;
+    if (now.strangers.share >= Governor::least_saving * governor.budget().share.value_or(0) * now.cpus)
+        strangers = fmt::format(", of which {} of a CPU go to {} calls a second of processes no rule is about, from "
+                                "which rules' programs turn away; no rule is off for that",
+                                percent_text(now.strangers.share), grouped(now.strangers.calls_per_second));
+    return fmt::format("recording alone takes {} of each CPU, over the budget of {}{}, and there is nothing left to do "
                        "without: narrow the rules' match, {}or raise [cost] budget",
-                       percent_text(now.total()), percent_text(governor.budget().share.value_or(0)),
+                       percent_text(now.total()), percent_text(governor.budget().share.value_or(0)), strangers,
                        durations ? "set [record] durations = false, " : "");
 }
 

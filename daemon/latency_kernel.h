@@ -26,6 +26,8 @@ public:
     virtual bpf::probe_count probe_count(std::uint32_t probe) const = 0;
     // Threads that have made probed calls; busy: some could not be read just now.
     virtual std::vector<ThreadCalls> threads(bool &busy) const = 0;
+    // A thread of the process was seen to go over to another stack.
+    virtual bool switches_stacks(std::uint32_t tgid) const = 0;
 };
 
 class RecorderLatency : public LatencyKernel {
@@ -52,10 +54,16 @@ public:
             }
             const auto thread = recorder_.header(slot);
             // not of one that is dying, or is no longer watched: their frames are swept later
-            if (thread.generation == calls->generation && thread.state == bpf::SLOT_LIVE)
-                all.push_back({slot, thread.tid, thread.tgid, *calls});
+            if (thread.generation != calls->generation || thread.state != bpf::SLOT_LIVE)
+                continue;
+            all.push_back({slot, thread.tid, thread.tgid, *calls});
         }
         return all;
+    }
+
+    bool switches_stacks(std::uint32_t tgid) const override {
+        const auto process = recorder_.process(tgid);
+        return process && process->stacks_switched;
     }
 
 private:

@@ -1,10 +1,7 @@
 #include "daemon/latency_probes.h"
 
-#include "capture/collectors.h"
-#include "daemon/elf_soname.h"
-#include "rules/suggest.h"
-
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
@@ -13,45 +10,15 @@ namespace incident::daemon {
 
 namespace {
 
-// When a library is looked for again in a process that has not mapped it: ns after the
-// attempt before.  A dynamic loader is done within the first, dlopen may come later.
-constexpr std::array<std::uint64_t, 4> look_again_ns = {20'000'000, 200'000'000, 2'000'000'000, 10'000'000'000};
-constexpr std::size_t lookups_max = 4096;
-constexpr std::size_t looked_max = 4096;
-
 std::string key_of(const WantedProbe &wanted) {
     return wanted.enter.text + '\n' + (wanted.leave ? wanted.leave->text : "");
-}
-
-// Names what a process runs, so that its like need not be looked at again.
-std::string executable_key(const capture::OsRoots &os, std::uint32_t pid, std::uint32_t probe) {
-    const auto identity = identify_executable(os, pid);
-    return identity ? fmt::format("{} {} {}", probe, identity->device, identity->inode) : std::string();
-}
-
-// The file that a process has in the sight of a probe's end, if any.
-Result<TargetFile> find_in(const capture::OsRoots &os, std::uint32_t pid, const ProbePoint &point, bool on_host,
-                           Sonames &sonames) {
-    if (point.bare())
-        return open_mapped(os, pid, point.binary, sonames);
-    // What stands on the host is looked at there; a process may still execute what stood there before.
-    return on_host ? open_deleted_executable(os, pid, point.binary) : open_in_root_of(os, pid, point.binary);
-}
-
-std::string not_mapped(const std::string &library) {
-    const auto known = cached_sonames();
-    std::string text = fmt::format("no process it is looked for in has mapped '{}' yet", library);
-    if (std::ranges::find(known, library) == known.end())
-        if (const std::string near = rules::nearest(library, known); !near.empty())
-            text += fmt::format("; did you mean '{}'?", near);
-    return text;
 }
 
 } // namespace
 
 LatencyProbes::LatencyProbes(LatencyKernel &kernel, capture::OsRoots os, UprobeAbilities abilities, DebugRoots debug)
     : kernel_(kernel), tools_{kernel, detacher_, os, abilities, std::move(debug), std::make_shared<Sonames>()},
-      scanner_(os), own_namespace_(mount_namespace(os, "self")) {}
+      exits_(tools_), scanner_(os), own_namespace_(mount_namespace(os, "self")) {}
 
 LatencyProbes::~LatencyProbes() {
     for (auto &probe : probes_)
@@ -63,13 +30,16 @@ LatencyProbes::Probe *LatencyProbes::probe_of(std::uint32_t index) {
     return found == probes_.end() ? nullptr : found->get();
 }
 
-// Round and round: a late event of a probe that is gone must not be taken for a new one's.
+// With a serial above the index: a frame or a late event of a probe that is gone must not be taken for a new one's.
 std::optional<std::uint32_t> LatencyProbes::free_index() {
     for (std::uint32_t tried = 0; tried < PROBES_MAX; ++tried) {
         const std::uint32_t index = next_index_;
         next_index_ = (next_index_ + 1) % PROBES_MAX;
-        if (!probe_of(index))
-            return index;
+        if (std::ranges::any_of(probes_, [&](const auto &probe) { return PROBE_INDEX(probe->index) == index; }))
+            continue;
+        const std::uint32_t id = next_serial_ * PROBES_MAX + index;
+        next_serial_ = (next_serial_ + 1) % (PROBE_SERIALS - 1); // the last has NO_PROBE and EXIT_PROBE in it
+        return id;
     }
     return std::nullopt;
 }
@@ -80,6 +50,7 @@ LatencyProbes::Probe LatencyProbes::make(const WantedProbe &wanted, const std::s
     probe.key = key;
     probe.held = held_.contains(key);
     probe.base = kernel_.probe_count(probe.index);
+    scanner_.forget_doubts(probe.index);
     if (wanted.leave) {
         probe.ends.emplace_back(*wanted.leave, ProbeEnd::Kind::Leave, probe.index); // first, as within an end
         probe.ends.emplace_back(wanted.enter, ProbeEnd::Kind::Enter, probe.index);
@@ -118,6 +89,7 @@ void LatencyProbes::set(std::vector<WantedProbe> wanted, std::uint64_t now) {
         probe.everyone |= wanted_[i].everyone;
         probe.max_rate = std::min(probe.max_rate, wanted_[i].max_rate);
     }
+    std::vector<Looking> looking;
     for (auto &probe : probes_) {
         if (probe->everywhere && !probe->everyone && probe->processes.size() <= processes_max) {
             take_off(*probe);
@@ -126,135 +98,69 @@ void LatencyProbes::set(std::vector<WantedProbe> wanted, std::uint64_t now) {
         for (auto &end : probe->ends)
             end.forget_refusals();
         probe->silent_until_ns = {};
-        look_on_host(*probe, now);
+        looking.push_back({probe.get(), true, std::nullopt});
+    }
+    look(looking, now);
+    for (auto &probe : probes_) {
         attach(*probe, now);
         tell_kernel(*probe);
     }
     looked_.clear();
     lookups_.clear();
+    exit_lookups_.clear();
+    follow_exits();
     tell_scanner();
     next_tick_ = probes_.empty() ? OverdueScanner::never : std::min(next_tick_, now + tick_ns);
 }
 
-// What stands at an absolute path now; again only where that has changed.
-void LatencyProbes::look_on_host(Probe &probe, std::uint64_t now) {
-    for (std::size_t i = 0; i < probe.ends.size(); ++i) {
-        auto &end = probe.ends[i];
-        const bool changed = end.drop_changed(tools_);
-        if (end.point().bare()) {
-            if (!end.found() && probe.problem[i].empty())
-                probe.problem[i] = not_mapped(end.point().binary);
-            continue;
-        }
-        if (now < probe.silent_until_ns[i])
-            continue;
-        using Standing = std::optional<TargetFile>; // none: what was seen there before
-        auto standing = capture::within<Standing>(
-            look_patience,
-            [path = end.point().binary, before = changed ? std::nullopt : probe.seen[i]]() -> Result<Standing> {
-                const auto identity = identify_on_host(path);
-                if (!identity)
-                    return fail(identity.error());
-                if (before == *identity)
-                    return std::nullopt;
-                auto file = open_on_host(path);
-                if (!file)
-                    return fail(file.error());
-                return std::move(*file);
-            });
-        if (!standing) {
-            const bool silent = standing.error().code == ETIMEDOUT;
-            probe.silent_until_ns[i] = silent ? now + retry_ns : 0;
-            probe.seen[i].reset();
-            if (silent)
-                probe.problem[i] = fmt::format("{} {}", end.point().binary, standing.error().what);
-            else if (!end.found())
-                probe.problem[i] = standing.error().what;
-            continue;
-        }
-        if (!*standing)
-            continue;
-        probe.seen[i] = (*standing)->identity;
-        const auto added = end.add(std::move(**standing), tools_);
-        probe.problem[i] = added ? "" : added.error().what;
-    }
-}
-
-// The file as a process has it: in its own root, or among its mappings.
-void LatencyProbes::look_in(Probe &probe, std::uint32_t pid, std::uint64_t now, int attempt) {
-    const std::uint64_t space = mount_namespace(tools_.os, std::to_string(pid));
-    const bool on_host = space == 0 || space == own_namespace_;
-    using Files = std::vector<Result<TargetFile>>;
-    std::vector<ProbePoint> points;
-    for (const auto &end : probe.ends)
-        points.push_back(end.point());
-    auto files = capture::within<Files>(
-        look_patience, [os = tools_.os, pid, points, on_host, sonames = tools_.sonames]() -> Result<Files> {
-            Files found;
-            for (const auto &point : points)
-                found.push_back(find_in(os, pid, point, on_host, *sonames));
-            return found;
-        });
-    if (!files) { // it hangs with its mappings locked, or in a file system that does: it is not asked again
-        for (std::size_t i = 0; i < probe.ends.size(); ++i)
-            if (!probe.ends[i].found())
-                probe.problem[i] = fmt::format("process {}: its {} {}", pid, points[i].binary, files.error().what);
-        return;
-    }
-    bool missing = false;
-    for (std::size_t i = 0; i < probe.ends.size(); ++i) {
-        auto &end = probe.ends[i];
-        auto &file = (*files)[i];
-        if (!file) {
-            missing |= end.point().bare();
-            continue;
-        }
-        const auto added = end.add(std::move(*file), tools_);
-        if (!end.found() && !added)
-            probe.problem[i] = added.error().what;
-        else if (added)
-            probe.problem[i].clear();
-    }
-    if (!missing) {
-        if (looked_.size() >= looked_max)
-            looked_.clear();
-        if (const auto exe = executable_key(tools_.os, pid, probe.index); !exe.empty())
-            looked_.emplace(space, exe);
-    } else if (attempt < static_cast<int>(look_again_ns.size()) && lookups_.size() < lookups_max) {
-        lookups_.push_back({pid, probe.index, now + look_again_ns[static_cast<std::size_t>(attempt)], attempt + 1});
-    }
-}
-
 void LatencyProbes::process_seen(std::uint32_t pid, const std::function<bool(const WantedProbe &)> &matches,
                                  std::uint64_t now) {
+    std::vector<Looking> looking;
+    std::vector<Probe *> wanting;
+    bool exits = false; // somebody tells of calls that still run
     for (auto &probe : probes_) {
         const bool wants = probe->everyone || std::ranges::any_of(probe->users, [&](std::size_t user) {
                                return wanted_[user].everyone || matches(wanted_[user]);
                            });
         if (!wants) {
-            if (probe->processes.erase(pid))
+            if (probe->processes.erase(pid)) {
                 for (auto &end : probe->ends)
                     end.detach(pid, tools_);
+                probe->forsaken.insert(pid);
+            }
             continue;
         }
         if (!probe->everyone)
             probe->processes.insert(pid);
-        const std::uint64_t space = mount_namespace(tools_.os, std::to_string(pid));
-        const bool like_others =
-            probe->everywhere && looked_.contains({space, executable_key(tools_.os, pid, probe->index)});
-        if (!like_others) {
-            look_on_host(*probe, now); // an exec is when a deploy shows
-            look_in(*probe, pid, now, 0);
+        if (probe->forsaken.erase(pid)) { // what it was in then may have returned unseen
+            probe->since_ns = now;
+            tell_kernel(*probe);
+            tell_scanner();
         }
-        attach(*probe, now);
+        wanting.push_back(probe.get());
+        const std::uint64_t space = mount_namespace(tools_.os, std::to_string(pid));
+        const bool like_others = probe->everywhere && looked_.contains({space, executable_of(*probe, pid)});
+        if (like_others)
+            continue;
+        looking.push_back({probe.get(), true, pid}); // on the host too: an exec is when a deploy shows
+        exits |= follows_exits(*probe);
     }
+    look(looking, now);
+    if (exits)
+        look_for_exits(pid, now);
+    for (Probe *probe : wanting)
+        attach(*probe, now);
 }
 
 void LatencyProbes::process_gone(std::uint32_t pid) {
-    for (auto &probe : probes_)
+    for (auto &probe : probes_) {
+        probe->forsaken.erase(pid);
         if (probe->processes.erase(pid))
             for (auto &end : probe->ends)
                 end.detach(pid, tools_);
+    }
+    follow_exits();
+    std::erase_if(exit_lookups_, [&](const ExitLookup &lookup) { return lookup.pid == pid; });
     std::erase_if(lookups_, [&](const Lookup &lookup) { return lookup.pid == pid; });
 }
 
@@ -269,6 +175,8 @@ void LatencyProbes::attach(Probe &probe, std::uint64_t now) {
     // Never back from everywhere, but by a reload: numbers that swing would cost more.
     probe.everywhere |= probe.everyone || probe.processes.size() > processes_max;
     probe.refused.clear();
+    if (follows_exits(probe)) // before the ends, so that whatever leaves a call that is seen to begin is seen
+        follow_exits();
     for (auto &end : probe.ends) {
         if (probe.everywhere) {
             if (const auto done = end.attach_everywhere(tools_); !done)
@@ -282,13 +190,13 @@ void LatencyProbes::attach(Probe &probe, std::uint64_t now) {
     if (!attached_before && std::ranges::all_of(probe.ends, &ProbeEnd::attached)) {
         probe.last = kernel_.probe_count(probe.index);
         probe.last_ns = now;
-        probe.over = 0;
+        probe.over = probe.under = 0;
         tell_scanner();
     }
 }
 
 void LatencyProbes::take_off(Probe &probe) {
-    kernel_.set_probe(probe.index, {.threshold_ns = ~0ull});
+    kernel_.set_probe(probe.index, {.threshold_ns = ~0ull, .id = probe.index});
     for (auto end = probe.ends.rbegin(); end != probe.ends.rend(); ++end) // the entering one first
         end->detach_all(tools_);
 }
@@ -313,12 +221,35 @@ void LatencyProbes::check_rate(Probe &probe, std::uint64_t now) {
     probe.last = count;
     probe.last_ns = now;
     probe.over = probe.rate > probe.max_rate ? probe.over + 1 : 0;
-    if (probe.over < ticks_over_rate && probe.rate / 10 <= probe.max_rate)
+    probe.under = probe.over ? 0 : probe.under + 1;
+    if (probe.over < ticks_over_rate && probe.rate / 10 <= probe.max_rate) {
+        if (probe.off_since_ns && probe.under >= ticks_over_rate) {
+            probe.off_since_ns = 0;
+            spdlog::info("{} is attached again: {} calls a second, within max_rate = {}", name_of(probe), probe.rate,
+                         probe.max_rate);
+        }
         return;
+    }
     probe.off_rate = probe.rate;
     probe.off_until_ns = now + retry_ns;
     take_off(probe);
     tell_scanner();
+    if (!probe.off_since_ns) { // once, however often it is tried in vain
+        probe.off_since_ns = now;
+        spdlog::warn(
+            "{} is detached: {} calls a second, above max_rate = {}; it is tried again every {} s, and told of "
+            "when it stays",
+            name_of(probe), probe.rate, probe.max_rate, retry_ns / 1'000'000'000);
+    }
+}
+
+// With the rules that ask for it.
+std::string LatencyProbes::name_of(const Probe &probe) const {
+    std::set<std::string> rules;
+    for (const auto user : probe.users)
+        rules.insert(wanted_[user].rule);
+    std::string name = probe.users.empty() ? probe.key : wanted_[probe.users.front()].enter.text;
+    return fmt::format("probe {} of rule{} {}", name, rules.size() == 1 ? "" : "s", fmt::join(rules, ", "));
 }
 
 void LatencyProbes::hold(std::set<std::string> keys, std::uint64_t now) {
@@ -328,7 +259,7 @@ void LatencyProbes::hold(std::set<std::string> keys, std::uint64_t now) {
         if (hold == probe->held)
             continue;
         probe->held = hold;
-        probe->off_until_ns = 0; // who tries it again now decides about its rate anew
+        probe->off_until_ns = probe->off_since_ns = 0; // who tries it again now decides about its rate anew
         if (hold)
             take_off(*probe);
         else
@@ -367,8 +298,12 @@ std::vector<LatencyProbes::Load> LatencyProbes::loads() const {
 }
 
 void LatencyProbes::tick(std::uint64_t now) {
+    check_exit_rate(now);
+    std::vector<Looking> looking;
+    for (auto &probe : probes_)
+        looking.push_back({probe.get(), true, std::nullopt});
+    look(looking, now);
     for (auto &probe : probes_) {
-        look_on_host(*probe, now);
         check_rate(*probe, now);
         attach(*probe, now);
     }
@@ -379,23 +314,91 @@ std::uint64_t LatencyProbes::next_wake() const {
     std::uint64_t next = std::min(next_tick_, scanner_.next_scan());
     for (const auto &lookup : lookups_)
         next = std::min(next, lookup.due_ns);
+    for (const auto &lookup : exit_lookups_)
+        next = std::min(next, lookup.due_ns);
     return next;
 }
 
 void LatencyProbes::wake(std::uint64_t now, const std::function<void(const OverdueCall &)> &on_overdue) {
     if (scanner_.next_scan() <= now)
-        scanner_.scan(kernel_, now, on_overdue);
+        scanner_.scan(kernel_, now, on_overdue, [this](const OverdueCall &call) { return doubt(call); });
+    const auto exits_due =
+        std::ranges::partition(exit_lookups_, [&](const ExitLookup &lookup) { return lookup.due_ns > now; });
+    for (const auto &lookup : std::vector<ExitLookup>(exits_due.begin(), exits_due.end())) {
+        exits_.look_in(lookup.pid);
+        if (lookup.attempt + 1 < look_again_ns.size())
+            exit_lookups_.push_back({lookup.pid, now + look_again_ns[lookup.attempt + 1], lookup.attempt + 1});
+    }
+    std::erase_if(exit_lookups_, [&](const ExitLookup &lookup) { return lookup.due_ns <= now; });
     const auto due = std::ranges::partition(lookups_, [&](const Lookup &lookup) { return lookup.due_ns > now; });
     const std::vector<Lookup> now_due(due.begin(), due.end());
     lookups_.erase(due.begin(), due.end());
+    std::vector<Looking> looking;
     for (const auto &lookup : now_due)
-        if (Probe *probe = probe_of(lookup.probe);
-            probe && (probe->everyone || probe->processes.contains(lookup.pid))) {
-            look_in(*probe, lookup.pid, now, lookup.attempt);
-            attach(*probe, now);
-        }
+        if (Probe *probe = probe_of(lookup.probe); probe && (probe->everyone || probe->processes.contains(lookup.pid)))
+            looking.push_back({probe, false, lookup.pid, lookup.attempt});
+    look(looking, now);
+    for (const auto &looked : looking)
+        attach(*looked.probe, now);
     if (next_tick_ <= now)
         tick(now);
+}
+
+// What has no return to wait for must be seen to be left: calls told of while they run, and
+// pairs, whose leave another call's enter would have to be told from.
+bool LatencyProbes::follows_exits(const Probe &probe) const {
+    if (probe.held || probe.off_until_ns || !std::ranges::all_of(probe.ends, &ProbeEnd::found) ||
+        std::ranges::any_of(probe.ends, &ProbeEnd::keyed))
+        return false;
+    return probe.ends.size() > 1 || std::ranges::any_of(probe.users, [&](std::size_t user) {
+               return wanted_[user].when == ProbeWhen::Deadline;
+           });
+}
+
+void LatencyProbes::follow_exits() {
+    bool everywhere = false;
+    std::set<std::uint32_t> processes;
+    for (const auto &probe : probes_)
+        if (follows_exits(*probe)) {
+            everywhere |= probe->everywhere;
+            processes.insert(probe->processes.begin(), probe->processes.end());
+        }
+    exits_.want(everywhere, std::move(processes));
+}
+
+// A program that runs has mapped it all but for what it loads later; at its exec nothing but itself.
+void LatencyProbes::look_for_exits(std::uint32_t pid, std::uint64_t now) {
+    if (exit_lookups_.size() >= lookups_max ||
+        std::ranges::any_of(exit_lookups_, [&](const ExitLookup &lookup) { return lookup.pid == pid; }))
+        return;
+    follow_exits();
+    exits_.look_in(pid);
+    exit_lookups_.push_back({pid, now + look_again_ns[0], 0});
+}
+
+void LatencyProbes::check_exit_rate(std::uint64_t now) {
+    if (exits_off_until_ns_) {
+        if (now < exits_off_until_ns_)
+            return;
+        exits_off_until_ns_ = 0;
+        exits_.turn(true);
+    }
+    const std::uint64_t exits = kernel_.probe_count(EXIT_PROBE).calls;
+    if (exits_last_ns_ && now > exits_last_ns_) {
+        const auto rate = static_cast<std::uint64_t>(static_cast<double>(exits - exits_last_) * 1e9 /
+                                                     static_cast<double>(now - exits_last_ns_));
+        if (rate > exits_max_rate) {
+            exits_off_until_ns_ = now + retry_ns;
+            exits_off_rate_ = rate;
+            exits_.turn(false);
+        }
+    }
+    exits_last_ = exits;
+    exits_last_ns_ = now;
+}
+
+std::string LatencyProbes::doubt(const OverdueCall &call) {
+    return exits_.doubt(call.thread.tgid, call.thread.tid, call.frame, !call.pair);
 }
 
 void LatencyProbes::tell_kernel(const Probe &probe) {
@@ -405,10 +408,16 @@ void LatencyProbes::tell_kernel(const Probe &probe) {
         threshold = std::min(threshold, wanted_[user].threshold_ns);
     // Where several conditions share the probe the kernel side cannot tell whose threshold was passed.
     const bool alone = probe.users.size() == 1 && wanted_[probe.users.front()].when == ProbeWhen::Return;
+    // Of which rules, always: what the threshold is measured by is theirs.
+    std::uint64_t dump = 0;
+    if (!probe.users.empty())
+        dump = std::uint64_t{wanted_[probe.users.front()].generation} << 32 |
+               (alone ? wanted_[probe.users.front()].dump_bit : 0);
     kernel_.set_probe(probe.index, {.threshold_ns = threshold,
                                     .capture_gap_ns = capture_gap_ns,
                                     .since_ns = probe.since_ns,
-                                    .dump_bit = alone ? wanted_[probe.users.front()].dump_bit : 0});
+                                    .id = probe.index,
+                                    .dump = dump});
 }
 
 void LatencyProbes::tell_scanner() {

@@ -7,6 +7,8 @@
 // well, and a second of delay after a deploy costs nothing a start does not tell sooner.
 #pragma once
 
+#include "daemon/exit_probes.h"
+#include "daemon/file_looks.h"
 #include "daemon/overdue.h"
 #include "daemon/probe_end.h"
 
@@ -30,14 +32,16 @@ struct WantedProbe {
     ProbeWhen when = ProbeWhen::Return;
     std::uint32_t max_rate = 50'000; // calls a second
     bool everyone = false;           // the rule has no `match`: probe every process
-    std::uint32_t dump_bit = 0;      // bit + 1 of the condition, where a slow return may dump core at once
+    std::uint32_t dump_bit = 0;      // bit + 1 of the condition, where a slow return may dump core at once …
+    std::uint32_t generation = 0;    // … and of which rules: TriggerPlan::generation
 };
 
 struct ProbeReport {
     enum class State { Active, Degraded, Unavailable } state = State::Unavailable;
     std::string rule;
     std::size_t condition = 0;
-    std::string reason; // why not active; of an active one a remark, or ""
+    std::string reason;                               // why not active; of an active one a remark, or ""
+    std::uint64_t off_since_ns = 0, off_until_ns = 0; // monotonic: detached for its rate; 0: not
     bpf::probe_count count{};
     std::uint64_t calls_per_second = 0;
 };
@@ -52,6 +56,7 @@ public:
     // How long the event loop waits for a file to be found, longer than any that is only slow takes on a busy host;
     // a path that did not answer is left alone for retry_ns.
     static constexpr std::chrono::milliseconds look_patience{2000};
+    static constexpr std::uint64_t exits_max_rate = 10'000;     // exceptions and longjmps a second that are followed
 
     LatencyProbes(LatencyKernel &kernel, capture::OsRoots os, UprobeAbilities abilities, DebugRoots debug = {});
     ~LatencyProbes(); // takes all probes off; up to a second
@@ -93,13 +98,14 @@ public:
 
 private:
     struct Probe {
-        std::uint32_t index = 0;
-        std::string key; // texts of its points
+        std::uint32_t index = 0; // its id: see PROBE_INDEX
+        std::string key;         // texts of its points
         std::vector<ProbeEnd> ends;
         std::vector<std::size_t> users; // into wanted_
         std::uint32_t max_rate = 0;     // the smallest of its users'
         bool everyone = false;
         std::set<std::uint32_t> processes;               // matching ones, while !everywhere
+        std::set<std::uint32_t> forsaken;                // alive, and no longer matching
         bool everywhere = false;                         // attached for all processes
         std::array<std::string, 2> problem;              // per end: why it is nowhere
         std::string refused;                             // the kernel's: why it is not attached
@@ -107,12 +113,13 @@ private:
         std::array<std::uint64_t, 2> silent_until_ns{};  // it did not answer
         std::uint64_t since_ns = 0;                      // attached (again)
         std::uint64_t off_until_ns = 0;                  // taken off for its rate; 0: not
+        std::uint64_t off_since_ns = 0;                  // … first, though tried again since; 0: it is well
         std::uint64_t off_rate = 0;
         bool held = false;       // taken off by hold()
         bpf::probe_count base{}; // of whoever had the index before
         bpf::probe_count last{};
         std::uint64_t last_ns = 0, rate = 0;
-        int over = 0;
+        int over = 0, under = 0; // ticks in a row over max_rate; within it, since it was put back
     };
     struct Lookup { // a library that a young process has not mapped yet
         std::uint32_t pid, probe;
@@ -120,22 +127,46 @@ private:
         int attempt;
     };
 
+    // When a library is looked for again in a process that has not mapped it: ns after the
+    // attempt before.  A dynamic loader is done within the first, dlopen may come later.
+    static constexpr std::array<std::uint64_t, 4> look_again_ns = {20'000'000, 200'000'000, 2'000'000'000,
+                                                                   10'000'000'000};
+    static constexpr std::size_t lookups_max = 4096;
+
     Probe *probe_of(std::uint32_t index);
     Probe make(const WantedProbe &wanted, const std::string &key);
     std::optional<std::uint32_t> free_index();
-    void look_on_host(Probe &probe, std::uint64_t now);
-    void look_in(Probe &probe, std::uint32_t pid, std::uint64_t now, int attempt);
+    struct Looking { // what is looked for at once
+        Probe *probe;
+        bool on_host;                     // what stands at absolute paths
+        std::optional<std::uint32_t> pid; // what this process has
+        int attempt = 0;
+    };
+    void look(const std::vector<Looking> &wanted, std::uint64_t now);
+    std::string executable_of(const Probe &probe, std::uint32_t pid) const;
+    std::vector<FileQuestion> questions_on_host(Probe &probe, std::uint64_t now);
+    std::vector<FileQuestion> questions_about(const Probe &probe, std::uint32_t pid) const;
+    void hear_from_host(Probe &probe, std::size_t end, FileAnswer answer, std::uint64_t now);
+    bool hear_from(Probe &probe, std::size_t end, FileAnswer answer);
     void attach(Probe &probe, std::uint64_t now);
     void take_off(Probe &probe);
+    std::string name_of(const Probe &probe) const;
     void check_rate(Probe &probe, std::uint64_t now);
     void tick(std::uint64_t now);
     void tell_kernel(const Probe &probe);
     void tell_scanner();
+    bool follows_exits(const Probe &probe) const;
+    void follow_exits();
+    void look_for_exits(std::uint32_t pid, std::uint64_t now);
+    void check_exit_rate(std::uint64_t now);
+    std::string doubt(const OverdueCall &call);
+    std::string remarks(const Probe &probe, const bpf::probe_count &count) const;
     ProbeReport report(const Probe &probe, const WantedProbe &wanted) const;
 
     LatencyKernel &kernel_;
     Detacher detacher_; // outlives the ends
     ProbeTools tools_;
+    ExitProbes exits_;
     OverdueScanner scanner_;
     std::vector<WantedProbe> wanted_;
     std::vector<std::unique_ptr<Probe>> probes_;
@@ -146,7 +177,14 @@ private:
     std::set<std::pair<std::uint64_t, std::string>> looked_; // mount namespace and executable: known what they have
     std::uint64_t own_namespace_ = 0;
     std::uint64_t next_tick_ = OverdueScanner::never;
-    std::uint32_t next_index_ = 0;
+    std::uint32_t next_index_ = 0, next_serial_ = 0;
+    struct ExitLookup { // mapped files, as a process maps more of them
+        std::uint32_t pid;
+        std::uint64_t due_ns;
+        std::size_t attempt;
+    };
+    std::vector<ExitLookup> exit_lookups_;
+    std::uint64_t exits_last_ = 0, exits_last_ns_ = 0, exits_off_until_ns_ = 0, exits_off_rate_ = 0;
 };
 
 } // namespace incident::daemon

@@ -1,5 +1,6 @@
 #include "daemon/latency_watch.h"
 
+#include "daemon/clocks.h"
 #include "rules/glob.h"
 #include "rules/match.h"
 
@@ -53,6 +54,7 @@ void LatencyWatch::set_rules(std::span<const rules::Rule> rules, const TriggerPl
         probe.when = what->when == rules::When::Return ? ProbeWhen::Return : ProbeWhen::Deadline;
         probe.max_rate = what->max_rate;
         probe.everyone = rule->match.everything() || only_the_probed(rule->match, what->enter);
+        probe.generation = plan.generation;
         probe.dump_bit = plan.settings[assigned.bit].dump_signal ? assigned.bit + 1 : 0;
         wanted.push_back(std::move(probe));
     }
@@ -80,6 +82,10 @@ void LatencyWatch::forget_ended() {
         probes_.process_gone(item.first);
         return true;
     });
+    recorder_.forget_keyed_calls([&](std::uint32_t tgid, std::uint64_t start_boot_ns) {
+        const auto entry = recorder_.process(tgid);
+        return entry && entry->start_boot_ns == start_boot_ns && !entry->gone_ns;
+    });
 }
 
 capture::LatencyTrigger LatencyWatch::trigger_of(const WantedProbe &wanted, const bpf::call_frame &frame) const {
@@ -94,8 +100,8 @@ capture::LatencyTrigger LatencyWatch::trigger_of(const WantedProbe &wanted, cons
     return trigger;
 }
 
-void LatencyWatch::over(const bpf::latency_event &event, FactsCache &facts,
-                        const std::function<void(Occurrence)> &on_slow) {
+std::size_t LatencyWatch::over(const bpf::latency_event &event, FactsCache &facts, const RuleHistory &history,
+                               const std::function<void(Occurrence)> &on_slow) {
     const auto entry = recorder_.process(event.h.tgid);
     const auto thread = recorder_.header(event.slot < recorder_.slots() ? event.slot : 0);
     const bool known = thread.generation == event.generation && thread.tid == event.h.tid;
@@ -108,28 +114,54 @@ void LatencyWatch::over(const bpf::latency_event &event, FactsCache &facts,
     frame.start_ns = event.start_ns;
     frame.probe = event.probe;
     std::ranges::copy(event.args, frame.args);
-    for (const WantedProbe *wanted : probes_.users(event.probe)) {
-        if (event.elapsed_ns < wanted->threshold_ns)
-            continue;
-        capture::LatencyTrigger trigger = trigger_of(*wanted, frame);
+    std::optional<RuleHistory::Condition> dumped_by;
+    if (event.dumped)
+        dumped_by = history.was(event.rules_generation, event.dump_bit);
+    std::size_t offered = 0;
+    const auto offer = [&](capture::LatencyTrigger trigger, bool has_result, rules::LatencyEvent what) {
+        ++offered;
         trigger.elapsed_ns = event.elapsed_ns;
-        if (!wanted->leave)
+        if (has_result)
             trigger.ret = event.ret;
-        trigger.running_ns = event.running_ns;
-        trigger.runnable_ns = event.runnable_ns;
+        trigger.one_thread = !event.keyed;
+        if (!event.keyed) {
+            trigger.running_ns = event.running_ns;
+            trigger.runnable_ns = event.runnable_ns;
+        }
         trigger.depth = event.depth;
         Occurrence made;
         made.event = {event.h.t_ns,
                       facts.of(event.h.tgid, event.h.process_start_boot_ns,
                                entry ? std::optional(entry->execs) : std::nullopt, comm),
-                      rules::LatencyEvent{wanted->rule, wanted->condition, event.elapsed_ns, false, told_ns}};
+                      std::move(what)};
         made.trigger = std::move(trigger);
         made.whom = event.h;
         made.comm = comm;
         made.captured = event.captured != 0;
         made.dumped = static_cast<int>(event.dumped);
+        made.dumped_by = dumped_by;
         on_slow(std::move(made));
+    };
+    const auto told = [&](const WantedProbe &wanted) { // else refused: nobody could tell that it was running
+        return !event.keyed || wanted.when != ProbeWhen::Deadline;
+    };
+    for (const WantedProbe *wanted : probes_.users(event.probe))
+        if (event.elapsed_ns >= wanted->threshold_ns && told(*wanted) && history.unchanged(event.rules_generation, wanted->rule))
+            offer(trigger_of(*wanted, frame), !wanted->leave,
+                  {wanted->rule, wanted->condition, event.elapsed_ns, false, told_ns});
+    if (offered || !dumped_by)
+        return offered;
+    // Its rule is gone since; what it has done is told all the same.
+    if (const auto *what =
+            std::get_if<rules::LatencyCondition>(&dumped_by->rule->conditions[dumped_by->condition].what)) {
+        WantedProbe gone;
+        gone.enter = point_of(what->enter);
+        if (what->leave)
+            gone.leave = point_of(*what->leave);
+        gone.threshold_ns = ns_of(what->threshold);
+        offer(trigger_of(gone, frame), !gone.leave, {"", 0, event.elapsed_ns, false, told_ns});
     }
+    return offered;
 }
 
 std::uint64_t LatencyWatch::look(FactsCache &facts, std::uint64_t now_ns,
@@ -179,6 +211,9 @@ void LatencyWatch::describe(ConditionStates &states) const {
                       : report.state == ProbeReport::State::Degraded ? "degraded"
                                                                      : "unavailable";
         state.reason = report.reason;
+        if (report.off_until_ns)
+            state.reason += fmt::format("; since {}, tried again at {}", time_text(report.off_since_ns),
+                                        time_text(report.off_until_ns));
     }
 }
 

@@ -5,6 +5,7 @@
 #include "daemon/facts_cache.h"
 #include "daemon/latency_probes.h"
 #include "daemon/occurrence.h"
+#include "daemon/rule_history.h"
 #include "daemon/rule_states.h"
 #include "daemon/trigger_plan.h"
 
@@ -25,8 +26,10 @@ public:
     // Takes the probes out of processes that have ended; now and then.
     void forget_ended();
 
-    // A slow call that is over, once for each condition it may concern.
-    void over(const bpf::latency_event &event, FactsCache &facts, const std::function<void(Occurrence)> &on_slow);
+    // A slow call that is over, once for each condition it may concern: those whose rules are what they were when it
+    // was measured.  Answers how many that was; one that the kernel side has signalled concerns somebody in any case.
+    std::size_t over(const bpf::latency_event &event, FactsCache &facts, const RuleHistory &history,
+                     const std::function<void(Occurrence)> &on_slow);
     // Calls that are still running.  Returns when to be called again, monotonic; ~0: never.
     std::uint64_t look(FactsCache &facts, std::uint64_t now_ns, const std::function<void(Occurrence)> &on_overdue);
 

@@ -47,6 +47,8 @@ const char *loss_name(int place) {
         return "ring buffer: memory the stack points at";
     case bpf::LOSS_DEATH:
         return "processes: deaths of those without an entry";
+    case bpf::LOSS_RETURNS:
+        return "ring buffer: where functions return to whose returns are probed";
     default:
         return "unknown place";
     }
@@ -55,7 +57,7 @@ const char *loss_name(int place) {
 bool of_capture(int place) {
     return place == bpf::LOSS_DEATH_EVENT || place == bpf::LOSS_THREAD_EVENT || place == bpf::LOSS_THREAD_STACK ||
            place == bpf::LOSS_GONE_EVENT || place == bpf::LOSS_MOMENT || place == bpf::LOSS_MAPS ||
-           place == bpf::LOSS_POINTERS;
+           place == bpf::LOSS_POINTERS || place == bpf::LOSS_RETURNS;
 }
 
 const char *loss_reason(int place) {
@@ -70,6 +72,7 @@ const char *loss_reason(int place) {
     case bpf::LOSS_MOMENT:
     case bpf::LOSS_MAPS:
     case bpf::LOSS_POINTERS:
+    case bpf::LOSS_RETURNS:
         return "full, or filling: [record] ring_buffer is too small for what died at once";
     case bpf::LOSS_SLOT:
     case bpf::LOSS_PROCESS_ENTRY:

@@ -4,6 +4,7 @@
 
 #include "bpf/event.h"
 #include "capture/trigger.h"
+#include "daemon/rule_history.h"
 #include "rules/engine.h"
 
 #include <string>
@@ -16,7 +17,8 @@ struct Occurrence {
     bpf::event_header whom{}; // process and thread; tgid 0: nobody (idle task, an unknown submitter)
     std::string comm;         // of the thread
     bool captured = false;    // the kernel side sends the thread's own capture behind it
-    int dumped = 0;           // signal the kernel side has already sent it
+    int dumped = 0;           // signal the kernel side has already sent it …
+    std::optional<RuleHistory::Condition> dumped_by; // … because of this, as it was then
 };
 
 } // namespace incident::daemon

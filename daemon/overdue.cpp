@@ -42,8 +42,12 @@ void OverdueScanner::watch(Thresholds thresholds) {
         fired_.clear();
 }
 
-void OverdueScanner::look_at(const OverdueCall &seen, const std::function<void(const OverdueCall &)> &fire,
-                             std::set<Key> &still) {
+OverdueScanner::Doubted OverdueScanner::doubted(std::uint32_t probe) const {
+    const auto found = doubted_.find(probe);
+    return found == doubted_.end() ? Doubted{} : found->second;
+}
+
+void OverdueScanner::look_at(const OverdueCall &seen, Scan &scan) {
     const auto [first, last] = thresholds_.equal_range(seen.frame.probe);
     for (auto it = first; it != last; ++it) {
         if (seen.frame.start_ns < it->second.since_ns) // its return may have come while the probe was off
@@ -57,18 +61,25 @@ void OverdueScanner::look_at(const OverdueCall &seen, const std::function<void(c
         }
         const Key key{call.thread.slot, call.frame.probe, call.thread.calls.generation, call.frame.start_ns,
                       call.threshold_ns};
-        still.insert(key);
+        scan.still.insert(key);
         if (fired_.contains(key))
             continue;
-        if (!call.pair && has_left(os_, call.thread.tgid, call.thread.tid, call.frame))
+        if (!call.pair && has_left(os_, call.thread.tgid, call.thread.tid, call.frame)) {
             ++left_unseen_;
-        else
-            fire(call);
+            continue;
+        }
+        if (std::string why = scan.doubt ? scan.doubt(call) : ""; !why.empty()) {
+            auto &doubted = doubted_[call.frame.probe];
+            ++doubted.calls;
+            doubted.why = std::move(why);
+            continue;
+        }
+        scan.fire(call);
     }
 }
 
 void OverdueScanner::scan(const LatencyKernel &kernel, std::uint64_t now,
-                          const std::function<void(const OverdueCall &)> &fire) {
+                          const std::function<void(const OverdueCall &)> &fire, const Doubt &doubt) {
     next_ = never;
     if (thresholds_.empty())
         return;
@@ -77,19 +88,19 @@ void OverdueScanner::scan(const LatencyKernel &kernel, std::uint64_t now,
     const std::uint64_t threshold = shortest->second.threshold_ns;
     next_ = with_slack(later(now, threshold), threshold);
     bool busy = false;
-    std::set<Key> still;
+    Scan scan{fire, doubt, {}};
     for (const auto &thread : kernel.threads(busy)) {
         for (std::uint32_t i = 0; i < thread.calls.depth && i < CALL_DEPTH; ++i)
-            look_at({thread, thread.calls.frame[i], i, false, 0, now}, fire, still);
+            look_at({thread, thread.calls.frame[i], i, false, 0, now}, scan);
         for (std::uint32_t i = 0; i < CALL_DEPTH; ++i)
             if (thread.calls.pairs_used & (1u << i))
-                look_at({thread, thread.calls.pair[i], thread.calls.depth, true, 0, now}, fire, still);
+                look_at({thread, thread.calls.pair[i], thread.calls.depth, true, 0, now}, scan);
     }
     if (busy) { // what was fired of it must not fire again
-        still.insert(fired_.begin(), fired_.end());
+        scan.still.insert(fired_.begin(), fired_.end());
         next_ = std::min(next_, now + again_ns);
     }
-    fired_ = std::move(still);
+    fired_ = std::move(scan.still);
 }
 
 bool has_left(const capture::OsRoots &os, std::uint32_t tgid, std::uint32_t tid, const bpf::call_frame &frame) {

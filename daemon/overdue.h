@@ -39,11 +39,22 @@ public:
     void watch(Thresholds thresholds);
     // Monotonic time; `never` while nothing is watched.
     std::uint64_t next_scan() const { return next_; }
-    void scan(const LatencyKernel &kernel, std::uint64_t now, const std::function<void(const OverdueCall &)> &fire);
+    // doubt: why it is not proven that the call is still running, "" where it is.
+    using Doubt = std::function<std::string(const OverdueCall &)>;
+    void scan(const LatencyKernel &kernel, std::uint64_t now, const std::function<void(const OverdueCall &)> &fire,
+              const Doubt &doubt = {});
 
     // Calls that were overdue by their frame, but which the thread had left by longjmp or
     // an exception: their frames had not been swept yet.
     std::uint64_t left_unseen() const { return left_unseen_; }
+
+    // Calls that were not told of because of a doubt, by probe; and why the last was not.
+    struct Doubted {
+        std::uint64_t calls = 0;
+        std::string why;
+    };
+    Doubted doubted(std::uint32_t probe) const;
+    void forget_doubts(std::uint32_t probe) { doubted_.erase(probe); } // its index has another probe now
 
 private:
     struct Key {
@@ -51,11 +62,17 @@ private:
         std::uint64_t generation, start_ns, threshold_ns;
         auto operator<=>(const Key &) const = default;
     };
-    void look_at(const OverdueCall &call, const std::function<void(const OverdueCall &)> &fire, std::set<Key> &still);
+    struct Scan {
+        const std::function<void(const OverdueCall &)> &fire;
+        const Doubt &doubt;
+        std::set<Key> still;
+    };
+    void look_at(const OverdueCall &call, Scan &scan);
 
     capture::OsRoots os_;
     Thresholds thresholds_;
-    std::set<Key> fired_; // of calls still in flight
+    std::set<Key> fired_; // of calls still in flight; or not told of
+    std::map<std::uint32_t, Doubted> doubted_;
     std::uint64_t next_ = never;
     std::uint64_t left_unseen_ = 0;
 };

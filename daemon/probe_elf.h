@@ -17,8 +17,8 @@ struct ProbeSite {
     std::uint64_t offset = 0;    // in the file, bytes: where the uprobe goes
     std::uint64_t semaphore = 0; // USDT: file offset of its counter, 0: none
     ProbePrice price = ProbePrice::Unknown;
-    // Of a function whose return is wanted, in a program that can throw exceptions or switches
-    // stacks: its ret instructions (file offsets).  There a return probe would turn an
+    // Of a function whose return is wanted, in a program that can throw exceptions, switches
+    // stacks or is written in Go: its ret instructions (file offsets).  There a return probe would turn an
     // exception that passes through the function into std::terminate, and a return on another
     // stack into SIGILL.  Empty: a return probe is safe.
     std::vector<std::uint64_t> returns;
@@ -26,6 +26,9 @@ struct ProbeSite {
     std::string function;  // symbol it lies in: demangled, "" unknown
     std::string warning;   // "" : none
     std::string note;      // worth knowing, no drawback; "" : none
+    // By what a call's beginning and end are known to be of one call: the thread and its stack
+    // pointer; in Go the goroutine; where stacks are switched the stack pointer alone.
+    enum class Calls { OfThread, OfGoroutine, OfStack } calls = Calls::OfThread;
 };
 
 struct FunctionSpec {

@@ -21,6 +21,12 @@ Result<Sites> resolve(int fd, const ProbePoint &point, bool wants_return, const 
     return find_function(fd, {point.symbol, point.offset, wants_return}, abilities, debug);
 }
 
+// The ends of a pair have no common stack pointer to be known by.
+bool is_keyed(const ProbeSite &site, ProbeEnd::Kind kind) {
+    return site.calls == ProbeSite::Calls::OfGoroutine ||
+           (site.calls == ProbeSite::Calls::OfStack && kind == ProbeEnd::Kind::Function);
+}
+
 } // namespace
 
 bool ProbeEnd::knows(const FileIdentity &identity) const {
@@ -74,9 +80,10 @@ Result<ProbeEnd::Links> ProbeEnd::put(const File &file, std::optional<std::uint3
     Links links;
     // the link to our own descriptor is the very file that was read
     Recorder::UprobePoint point{fmt::format("/proc/self/fd/{}", file.target.fd.get()), 0, 0, pid};
-    const auto attach = [&](Role role, std::uint64_t offset, std::uint64_t semaphore) -> Status {
+    const auto attach = [&](Role role, std::uint64_t offset, std::uint64_t semaphore, std::uint64_t flags) -> Status {
         point.offset = offset;
         point.semaphore = semaphore;
+        point.flags = flags;
         auto link = tools.kernel.attach(role, point, probe_);
         if (!link)
             return fail(std::move(link.error()).in(file.target.path));
@@ -85,16 +92,24 @@ Result<ProbeEnd::Links> ProbeEnd::put(const File &file, std::optional<std::uint3
     };
     for (const auto &site : file.sites) {
         Status done;
+        const bool keyed = is_keyed(site, kind_);
+        const std::uint64_t flags = !keyed                                    ? 0
+                                    : site.calls == ProbeSite::Calls::OfStack ? BY_STACK_POINTER
+                                    : kind_ == Kind::Function                 ? 0
+                                                                              : OF_PAIR;
         if (kind_ == Kind::Function && site.returns.empty())
-            done = attach(Role::LeaveCall, site.offset, 0);
+            done = attach(Role::LeaveCall, site.offset, 0, 0);
         for (const auto offset : site.returns)
             if (done)
-                done = attach(Role::LeaveAtRet, offset, 0);
-        if (done)
-            done = attach(kind_ == Kind::Function ? Role::EnterCall
-                          : kind_ == Kind::Enter  ? Role::EnterPair
-                                                  : Role::LeavePair,
-                          site.offset, site.semaphore);
+                done = attach(keyed ? Role::LeaveKeyed : Role::LeaveAtRet, offset, 0, flags);
+        if (done && keyed)
+            done = attach(kind_ == Kind::Leave ? Role::LeaveKeyed : Role::EnterKeyed, site.offset, 0, flags);
+        else if (done)
+            done =
+                attach(kind_ == Kind::Function ? Role::EnterCall
+                       : kind_ == Kind::Enter  ? Role::EnterPair
+                                               : Role::LeavePair,
+                       site.offset, site.semaphore, kind_ == Kind::Function && !site.returns.empty() ? KEEP_RETURN : 0);
         if (!done) {
             std::ranges::reverse(links);
             tools.detacher.drop(std::move(links));
@@ -157,6 +172,19 @@ void ProbeEnd::detach(File &file, const ProbeTools &tools) {
 void ProbeEnd::detach_all(const ProbeTools &tools) {
     for (auto &file : files_)
         detach(file, tools);
+}
+
+bool ProbeEnd::keyed() const {
+    return std::ranges::any_of(files_, [this](const File &file) {
+        return std::ranges::any_of(file.sites, [this](const ProbeSite &site) { return is_keyed(site, kind_); });
+    });
+}
+
+bool ProbeEnd::in_go() const {
+    return std::ranges::any_of(files_, [](const File &file) {
+        return std::ranges::any_of(file.sites,
+                                   [](const ProbeSite &site) { return site.calls == ProbeSite::Calls::OfGoroutine; });
+    });
 }
 
 bool ProbeEnd::attached() const {

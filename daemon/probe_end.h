@@ -64,6 +64,9 @@ public:
     void detach(std::uint32_t pid, const ProbeTools &tools);
     void detach_all(const ProbeTools &tools);
 
+    // Whose calls more than one thread may make: they are not among the frames of threads.
+    bool keyed() const;
+    bool in_go() const;
     bool found() const { return !files_.empty(); }
     bool attached() const;
     std::string warning() const; // of its places; "" : none

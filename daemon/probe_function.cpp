@@ -5,6 +5,7 @@
 #include "capture/symbol_name.h"
 #include "daemon/elf_image.h"
 #include "daemon/function_leaves.h"
+#include "daemon/go_program.h"
 #include "daemon/probe_words.h"
 #include "daemon/symbol_name.h"
 #include "rules/suggest.h"
@@ -166,11 +167,6 @@ UniqueFd open_debug_file(int fd, const DebugRoots &debug) {
     return UniqueFd();
 }
 
-bool is_go(const ElfImage &image) {
-    return image.has_section(".note.go.buildid") || image.has_section(".gopclntab") ||
-           image.has_section(".data.rel.ro.gopclntab");
-}
-
 // Error: offset is not where an instruction begins; a breakpoint there would be part of
 // another instruction's operand.
 Status check_boundary(std::span<const std::uint8_t> code, std::uint64_t offset) {
@@ -188,11 +184,19 @@ Status check_boundary(std::span<const std::uint8_t> code, std::uint64_t offset) 
 }
 
 // Fills in site.returns, for a program that cannot bear a return probe.
-Status avoid_return_probe(const ElfImage &image, const Function &function, bool throws, std::uint64_t offset,
-                          ProbeSite &site) {
-    const std::string_view because =
-        throws ? "an exception that passes through it would end the program if its return were probed"
-               : "its program switches stacks, and would be killed if its return were probed";
+struct NoReturnProbe {
+    std::string_view because, program;
+};
+constexpr NoReturnProbe
+    throwing = {"an exception that passes through it would end the program if its return were probed",
+                "can throw exceptions"},
+    switching = {"its program switches stacks, and would be killed if its return were probed", "switches stacks"},
+    moving = {"its program is in Go, whose stacks move, and would be killed if its return were probed",
+              "is in Go, whose stacks move"};
+
+Status avoid_return_probe(const ElfImage &image, const Function &function, const NoReturnProbe &why,
+                          std::uint64_t offset, ProbeSite &site) {
+    const std::string_view because = why.because;
     const auto code = image.bytes(function.address, std::min(function.size, walk_max));
     if (function.size == 0 || function.size > walk_max || code.size() < function.size)
         return fail(fmt::format("{}, and where it ends is not known; give `leave`", because));
@@ -204,7 +208,7 @@ Status avoid_return_probe(const ElfImage &image, const Function &function, bool 
         site.returns.push_back(offset + at);
     site.warning = fmt::format("its program {}, so its ret instructions are probed instead of its return: they are "
                                "single-stepped, about 10 µs a call",
-                               throws ? "can throw exceptions" : "switches stacks");
+                               why.program);
     if (leaves->jumps_out)
         site.warning += "; calls that end by a jump to another function are not timed";
     return {};
@@ -214,9 +218,13 @@ Result<ProbeSite> site_of(const ElfImage &image, const Function &function, const
                           const UprobeAbilities &abilities, const Found &found) {
     ProbeSite site;
     site.function = function.text();
-    if (spec.wants_return && is_go(image))
-        return fail("is in a Go program, whose stacks move: a probe of the return would crash it; give `leave`, or an "
-                    "offset");
+    const bool go = is_go(image);
+    if (go)
+        if (auto known = check_goroutine(image, function.symbol); !known)
+            return fail(known.error());
+    site.calls = go                      ? ProbeSite::Calls::OfGoroutine
+                 : found.switches_stacks ? ProbeSite::Calls::OfStack
+                                         : ProbeSite::Calls::OfThread;
     if (spec.offset && spec.offset >= std::max<std::uint64_t>(function.size, 1))
         return fail(function.size ? fmt::format("+{:#x} lies beyond the function, which has {:#x} bytes", spec.offset,
                                                 function.size)
@@ -246,9 +254,11 @@ Result<ProbeSite> site_of(const ElfImage &image, const Function &function, const
     }
     site.warning = price_warning(site.price);
     site.offset = *offset + at;
-    if (spec.wants_return && (found.throws || found.switches_stacks))
-        if (auto avoided = avoid_return_probe(image, function, found.throws, *offset, site); !avoided)
+    if (spec.wants_return && (go || found.throws || found.switches_stacks)) {
+        const NoReturnProbe &why = go ? moving : found.throws ? throwing : switching;
+        if (auto avoided = avoid_return_probe(image, function, why, *offset, site); !avoided)
             return fail(avoided.error());
+    }
     return site;
 }
 

@@ -46,6 +46,12 @@ std::string name_of(const std::string &path) {
     return path.substr(path.rfind('/') + 1);
 }
 
+// process: its directory in procfs.
+capture::Maps mappings_in(int process) {
+    const auto text = capture::read_proc_file(process, "maps", maps_max);
+    return capture::Maps::parse(text ? text->bytes : "");
+}
+
 } // namespace
 
 Result<TargetFile> open_on_host(const std::string &path) {
@@ -89,8 +95,7 @@ Result<TargetFile> open_mapped(const capture::OsRoots &os, std::uint32_t pid, co
     const auto process = capture::ProcessDir::open(os, pid);
     if (!process)
         return fail(process.error());
-    const auto text = capture::read_proc_file(process->fd(), "maps", maps_max);
-    const auto maps = capture::Maps::parse(text ? text->bytes : "");
+    const auto maps = mappings_in(process->fd());
     for (const auto &mapping : maps.all())
         if (mapping.is_file() && mapping.execute && name_of(mapping.path) == name)
             return target_of(capture::open_mapped(process->fd(), mapping), mapping.path);
@@ -105,6 +110,18 @@ Result<TargetFile> open_mapped(const capture::OsRoots &os, std::uint32_t pid, co
             return target_of(capture::open_mapped(process->fd(), mapping), mapping.path);
     }
     return fail(fmt::format("no process it is looked for in has mapped code of '{}'", name));
+}
+
+capture::Maps mappings_of(const capture::OsRoots &os, std::uint32_t pid) {
+    const auto process = capture::ProcessDir::open(os, pid);
+    return process ? mappings_in(process->fd()) : capture::Maps();
+}
+
+Result<TargetFile> open_mapped_file(const capture::OsRoots &os, std::uint32_t pid, const capture::Mapping &mapping) {
+    const auto process = capture::ProcessDir::open(os, pid);
+    if (!process)
+        return fail(process.error());
+    return target_of(capture::open_mapped(process->fd(), mapping), mapping.path);
 }
 
 Result<FileIdentity> identify_on_host(const std::string &path) {

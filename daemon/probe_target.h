@@ -5,6 +5,7 @@
 #pragma once
 
 #include "capture/collect.h"
+#include "capture/maps.h"
 #include "capture/result.h"
 #include "capture/unique_fd.h"
 
@@ -58,6 +59,11 @@ private:
 // soname; even if it has been deleted or replaced since.  Error: none (yet).
 Result<TargetFile> open_mapped(const capture::OsRoots &os, std::uint32_t pid, const std::string &name,
                                Sonames &sonames);
+
+// What the process has mapped; empty: it is gone.
+capture::Maps mappings_of(const capture::OsRoots &os, std::uint32_t pid);
+// The very file of a mapping, even if it has been deleted or replaced since.
+Result<TargetFile> open_mapped_file(const capture::OsRoots &os, std::uint32_t pid, const capture::Mapping &mapping);
 
 // As of now; an Error where nothing is there.
 Result<FileIdentity> identify_on_host(const std::string &path);

@@ -62,7 +62,8 @@ MemoryPlan plan_memory(const rules::Config::Record &record, std::uint32_t pid_ma
     plan.thread_tables = 4ull * (pid_max + 1ull) + 8ull * STACK_PLACES;
     plan.processes = process_entries(record) * (sizeof(bpf::process_entry) + 64);
     plan.events = record.ring_buffer;
-    plan.calls = static_cast<std::uint64_t>(record.threads) * sizeof(bpf::thread_calls);
+    plan.calls = static_cast<std::uint64_t>(record.threads) * sizeof(bpf::thread_calls) +
+                 KEYED_CALLS * (sizeof(bpf::keyed_call_key) + sizeof(bpf::keyed_call) + 64);
     return plan;
 }
 
@@ -222,7 +223,35 @@ Result<UniqueFd> Recorder::count_run_times() {
     UniqueFd on(bpf_enable_stats(BPF_STATS_RUN_TIME));
     if (!on)
         return fail(Error::system("counting the programs' run times"));
+    impl_->skeleton->bss->own_counted = 1;
     return on;
+}
+
+void Recorder::end_counting() {
+    impl_->skeleton->bss->own_counted = 0;
+}
+
+std::vector<OwnCost> Recorder::own_costs() const {
+    static constexpr const char *programs[] = {"call_over",           "thread_switched",     "thread_woken",
+                                               "bio_queued",          "request_issued",      "request_done",
+                                               "direct_reclaim_ends", "cgroup_reclaim_ends", "tracepoint_hit"};
+    static_assert(std::size(programs) == bpf::OWN_PROGRAMS);
+    const int map = bpf_map__fd(impl_->skeleton->maps.own_costs);
+    std::vector<bpf::own_cost> by_cpu(static_cast<std::size_t>(libbpf_num_possible_cpus()));
+    std::vector<OwnCost> all;
+    bpf::own_key key{}, next{};
+    for (const bpf::own_key *before = nullptr; bpf_map_get_next_key(map, before, &next) == 0; before = &key) {
+        key = next;
+        if (key.program >= bpf::OWN_PROGRAMS || bpf_map_lookup_elem(map, &key, by_cpu.data()) != 0)
+            continue;
+        OwnCost cost{.rules = key.rules, .program = programs[key.program]};
+        for (const bpf::own_cost &one : by_cpu) {
+            cost.runs += one.runs;
+            cost.ns += one.ns;
+        }
+        all.push_back(std::move(cost));
+    }
+    return all;
 }
 
 std::map<std::string, Recorder::RunTime> Recorder::run_times() const {

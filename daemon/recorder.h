@@ -48,10 +48,22 @@ using LossCounts = std::array<std::uint64_t, bpf::LOSS_PLACES>;
 // event about a dying process counts, not what each process's own account holds.
 std::vector<capture::Loss> describe_losses(const LossCounts &now, const LossCounts &before, bool only_of_capture);
 
-// The programs of one rule kind ("reclaim"), or the probe of one condition.
+// The programs of one rule kind ("reclaim"), or of one tracepoint ("tracepoint:CATEGORY:NAME").
 struct FamilyState {
     bool attached = false;
     std::string reason; // why not, though a rule wants it; "" otherwise
+};
+
+struct TracepointName {
+    std::string category, name;
+    auto operator<=>(const TracepointName &) const = default;
+};
+
+// What a program took for threads of processes that rules are about: by the bits of these rules.
+struct OwnCost {
+    std::uint64_t rules = 0;
+    std::string program;
+    std::uint64_t runs = 0, ns = 0; // since load; ns: behind the point at which strangers are let go
 };
 
 // Something attached to the kernel; detached when this goes.
@@ -67,23 +79,38 @@ public:
     // that any rule asks for.  The Error names what the machine lacks.
     static Result<Recorder> start(const rules::Config::Record &record, std::uint32_t stack_bytes);
 
-    // What the rules want: takes effect for each thread at its next syscall.  Attaches the
-    // programs of the kinds that are there now, detaches those of kinds that are not.
+    // What the rules want, as a new generation: in force for all threads in one step, and each decides anew at its next
+    // syscall.  Attaches the programs of the kinds that are there now, detaches those of kinds that are not.
     void apply(const rules::Engine &engine, const TriggerPlan &plan = {});
     // Whether the entries of calls are recorded too: else a call is recorded when it returns, without a
     // duration, and one in flight is known by its thread's registers alone.
     Status record_entries(bool wanted);
     bool entries_recorded() const;
-    // Families by kind, and tracepoint conditions as in families(), whose programs are not attached until the next call
-    // though rules want them.  plan: the one that was applied.
-    void leave_out(std::set<std::string> families, const TriggerPlan &plan);
-    void give_verdict(const bpf::watch_key &key, bool watch, const ProcessRules &rules);
-    // By kind, and by "tracepoint:RULE:CONDITION" for each tracepoint condition.
+    // Conditions ("RULE:CONDITION") that are tested for nobody until the next call though rules want them; what no
+    // other condition needs is detached.  plan: the one that was applied.
+    void leave_out(std::set<std::string> conditions, const TriggerPlan &plan);
+    const std::set<std::string> &left_out() const;
+    // rules: bits of that generation.
+    void give_verdict(const bpf::watch_key &key, bool watch, std::uint64_t rules, std::uint32_t generation);
+    // Everybody decides anew.
+    void decide_again();
+    // What is attached now: by kind, and by "tracepoint:CATEGORY:NAME" for each tracepoint; nothing where no condition
+    // of it is wanted.
     const std::map<std::string, FamilyState> &families() const;
+    // The tracepoint with that number; nullopt: none of ours.
+    std::optional<TracepointName> tracepoint(std::uint32_t number) const;
     // So many captures in a living thread's own context until the next call.
     void allow_captures(std::uint32_t count);
-    // So many signals that condition may send by itself until the next call.
-    void allow_dumps(unsigned bit, std::uint32_t count);
+    // Whether the kernel side may make that process dump core by itself.
+    void give_permit(const bpf::permit &permit);
+    // What it must know of the host for that, and until when (monotonic) that holds; a new round voids all permits.
+    struct DumpTerms {
+        std::uint64_t until_ns = 0, space_bytes = 0;
+        std::uint32_t round = 0;
+    };
+    void set_dump_terms(const DumpTerms &terms);
+    // Signals that may still be sent, taken from by both sides; valid as long as the Recorder.
+    std::int32_t *dump_allowance();
 
     // Sends an EVENT_MOMENT of the process and an EVENT_THREAD of each of its threads, seen
     // from outside; they are in the ring buffer when it returns.
@@ -112,22 +139,39 @@ public:
     // Counting of run times costs each run of a program two clock reads: on only while the
     // descriptor is open.  The counts are since load.
     Result<UniqueFd> count_run_times();
+    void end_counting(); // of own_costs(), where the descriptor is closed
     struct RunTime {
         std::uint64_t runs = 0, ns = 0;
     };
     std::map<std::string, RunTime> run_times() const; // by program
+    // Counted with the run times; by program and rules.
+    std::vector<OwnCost> own_costs() const;
     // The programs that serve conditions of a kind ("syscall" → "call_over").
     static std::vector<std::string> programs_of(std::string_view kind);
 
     // ---- latency: uprobes and what the kernel side knows of the calls they time -------
     // What a probe's program does: the entry of a function, its return (a return probe), its
     // return where it stands at a ret instruction; or the two ends of a pair.
-    enum class UprobeRole { EnterCall, LeaveCall, LeaveAtRet, EnterPair, LeavePair };
+    // Keyed ones: of calls that one thread may begin and another end.  The last three stand
+    // where calls end without a return: at _Unwind_SetIP, longjmp, setcontext.
+    enum class UprobeRole {
+        EnterCall,
+        LeaveCall,
+        LeaveAtRet,
+        EnterPair,
+        LeavePair,
+        EnterKeyed,
+        LeaveKeyed,
+        UnwindLands,
+        LongJump,
+        SwitchStack
+    };
     struct UprobePoint {
         std::string path;                 // of the file; /proc/self/fd/N pins the very inode
         std::uint64_t offset = 0;         // bytes in the file
         std::uint64_t semaphore = 0;      // file offset of a USDT semaphore, 0: none
         std::optional<std::uint32_t> pid; // none: every process that maps the file
+        std::uint64_t flags = 0;          // KEEP_RETURN, BY_STACK_POINTER, OF_PAIR
     };
     // A live attachment; detaches when destroyed.  The Recorder may go first.
     class Uprobe {
@@ -144,8 +188,8 @@ public:
         explicit Uprobe(void *link) : link_(link) {}
         void *link_; // bpf_link
     };
-    // probe: < PROBES_MAX, index of its settings and counts; or no_probe, which has none.
-    static constexpr std::uint32_t no_probe = PROBES_MAX;
+    // probe: its id (PROBE_INDEX is where its settings and counts stand); or no_probe, which has none.
+    static constexpr std::uint32_t no_probe = NO_PROBE;
     Result<Uprobe> attach(UprobeRole role, const UprobePoint &point, std::uint32_t probe);
     void set_probe(std::uint32_t probe, const bpf::probe_setting &setting);
     bpf::probe_count probe_count(std::uint32_t probe) const; // since load, over all CPUs
@@ -155,6 +199,8 @@ public:
     // them (its writer may have been preempted: look again in a millisecond).
     enum class CallsUnread { None, Busy };
     std::expected<bpf::thread_calls, CallsUnread> calls(std::uint32_t slot) const;
+    // Forgets calls in flight of processes that have ended (keyed ones: no thread's exit ends them).
+    void forget_keyed_calls(const std::function<bool(std::uint32_t tgid, std::uint64_t start_boot_ns)> &lives);
 
     // Attaches a program of the recorder that start() leaves alone (SEC("kprobe") without a
     // function) to a kernel function's entry or return.  The Recorder must outlive it.

@@ -82,12 +82,13 @@ struct Recorder::Impl {
     MemoryPlan plan;
     std::uint32_t cpus = 1;
     const OnEvent *on_event = nullptr;
-    std::map<std::string, Link>
-        links; // of optional programs, by name; of tracepoint rules by "tracepoint:RULE:CONDITION"
-    std::map<std::string, std::string> lacking; // programs left out at load, and why
-    std::map<std::string, std::string> hooked;  // the same → "CATEGORY:NAME COOKIE"
+    std::map<std::string, Link> links;              // of optional programs, by name; of tracepoints by "CATEGORY:NAME"
+    std::map<std::string, std::string> lacking;     // programs left out at load, and why
+    std::map<std::uint32_t, TracepointName> hooked; // tracepoints with a link, by the kernel's number
+    std::map<TracepointName, bpf::tracepoint_rules> tracepoints; // with conditions that are not left out
     std::map<std::string, FamilyState> families;
-    std::set<std::string> left_out; // of these, by the cost budget
+    std::set<std::string> left_out; // conditions, by the cost budget
+    UniqueFd grace, grace_inside;   // see wait_for_programs
 
     ~Impl() {
         links.clear();
@@ -105,7 +106,12 @@ struct Recorder::Impl {
     void leave_out_what_is_missing();
     std::string attach(const std::string &program);
     void apply_family(const Family &family, bool wanted, const std::set<std::string> &needed);
-    void apply_tracepoints(const TriggerPlan &plan);
+    std::uint64_t bits_left_out(const TriggerPlan &plan) const;
+    void set_masks(const TriggerPlan &plan);
+    void list_tracepoints(const TriggerPlan &plan);
+    void apply_tracepoints();
+    void detach_tracepoint(std::uint32_t number);
+    Status wait_for_programs();
     void attach_wanted(const TriggerPlan &plan);
     Status size_maps(std::uint32_t pid_max);
     Status fill_free_slots();

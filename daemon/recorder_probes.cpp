@@ -12,19 +12,46 @@
 
 namespace incident::daemon {
 
+namespace {
+
+template <typename Programs> bpf_program *program_of(Recorder::UprobeRole role, const Programs &programs) {
+    using Role = Recorder::UprobeRole;
+    switch (role) {
+    case Role::EnterCall:
+        return programs.enter_call;
+    case Role::LeaveCall:
+    case Role::LeaveAtRet:
+        return programs.leave_call;
+    case Role::EnterPair:
+        return programs.enter_pair;
+    case Role::LeavePair:
+        return programs.leave_pair;
+    case Role::EnterKeyed:
+        return programs.enter_keyed;
+    case Role::LeaveKeyed:
+        return programs.leave_keyed;
+    case Role::UnwindLands:
+        return programs.unwind_lands;
+    case Role::LongJump:
+        return programs.long_jump;
+    case Role::SwitchStack:
+        return programs.switch_stack;
+    }
+    return nullptr;
+}
+
+} // namespace
+
 Recorder::Uprobe::~Uprobe() {
     bpf_link__destroy(static_cast<bpf_link *>(link_));
 }
 
 Result<Recorder::Uprobe> Recorder::attach(UprobeRole role, const UprobePoint &point, std::uint32_t probe) {
     const auto &programs = impl_->skeleton->progs;
-    bpf_program *program = role == UprobeRole::EnterCall   ? programs.enter_call
-                           : role == UprobeRole::EnterPair ? programs.enter_pair
-                           : role == UprobeRole::LeavePair ? programs.leave_pair
-                                                           : programs.leave_call;
+    bpf_program *program = program_of(role, programs);
     bpf_uprobe_opts options{};
     options.sz = sizeof(options);
-    options.bpf_cookie = role == UprobeRole::LeaveAtRet ? probe | LEAVE_AT_RET : probe;
+    options.bpf_cookie = probe | point.flags | (role == UprobeRole::LeaveAtRet ? LEAVE_AT_RET : 0);
     options.ref_ctr_offset = point.semaphore;
     options.retprobe = role == UprobeRole::LeaveCall;
     libbpf_log().clear();
@@ -36,17 +63,23 @@ Result<Recorder::Uprobe> Recorder::attach(UprobeRole role, const UprobePoint &po
 }
 
 void Recorder::set_probe(std::uint32_t probe, const bpf::probe_setting &setting) {
-    bpf_map_update_elem(bpf_map__fd(impl_->skeleton->maps.probe_settings), &probe, &setting, BPF_ANY);
+    const __u32 index = PROBE_INDEX(probe);
+    bpf::probe_setting own = setting;
+    own.id = probe;
+    bpf_map_update_elem(bpf_map__fd(impl_->skeleton->maps.probe_settings), &index, &own, BPF_ANY);
 }
 
 bpf::probe_count Recorder::probe_count(std::uint32_t probe) const {
     bpf::probe_count sum{};
     std::vector<bpf::probe_count> per_cpu(impl_->cpus);
-    if (bpf_map_lookup_elem(bpf_map__fd(impl_->skeleton->maps.probe_counts), &probe, per_cpu.data()) != 0)
+    const __u32 index = PROBE_INDEX(probe);
+    if (bpf_map_lookup_elem(bpf_map__fd(impl_->skeleton->maps.probe_counts), &index, per_cpu.data()) != 0)
         return sum;
     for (const auto &count : per_cpu) {
         sum.calls += count.calls;
         sum.missed += count.missed;
+        sum.left += count.left;
+        sum.uncertain += count.uncertain;
         sum.overflow += count.overflow;
         sum.unmatched += count.unmatched;
         sum.unrecorded += count.unrecorded;
@@ -84,6 +117,20 @@ std::expected<bpf::thread_calls, Recorder::CallsUnread> Recorder::calls(std::uin
         return copy;
     }
     return std::unexpected(CallsUnread::Busy);
+}
+
+void Recorder::forget_keyed_calls(const std::function<bool(std::uint32_t, std::uint64_t)> &lives) {
+    const int map = bpf_map__fd(impl_->skeleton->maps.keyed_calls);
+    bpf::keyed_call_key key{}, next{};
+    std::vector<bpf::keyed_call_key> ended; // deleting while walking would begin the walk again
+    for (int error = bpf_map_get_next_key(map, nullptr, &next); !error && ended.size() < KEYED_CALLS;
+         error = bpf_map_get_next_key(map, &key, &next)) {
+        key = next;
+        if (!lives(key.tgid, key.process_start_boot_ns))
+            ended.push_back(key);
+    }
+    for (const auto &gone : ended)
+        bpf_map_delete_elem(map, &gone);
 }
 
 Result<Attached> Recorder::attach_kprobe(const char *program, const char *function, bool on_return) {

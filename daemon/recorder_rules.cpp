@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
 namespace incident::daemon {
 
@@ -80,68 +82,97 @@ std::string Recorder::Impl::attach(const std::string &name) {
 }
 
 void Recorder::Impl::apply_family(const Family &family, bool wanted, const std::set<std::string> &needed) {
-    FamilyState &state = families[family.kind];
-    state = {};
     if (!wanted) {
+        families.erase(family.kind);
         for (const char *program : family.programs)
             if (!needed.contains(program))
                 links.erase(program);
         return;
     }
-    state.attached = true;
+    FamilyState state{.attached = true, .reason = {}};
     for (const char *program : family.programs)
         if (const std::string why = attach(program); !why.empty()) {
             state.attached = false;
             state.reason = why;
         }
+    families[family.kind] = std::move(state);
 }
 
-// Those whose rule, tracepoint and bit are what they were stay attached.
-void Recorder::Impl::apply_tracepoints(const TriggerPlan &plan) {
-    // The program's cookie: the bit, and above it the index into plan.tracepoints.
-    auto cookie = [&](const TriggerPlan::Tracepoint &tracepoint) {
-        return static_cast<std::uint64_t>(&tracepoint - plan.tracepoints.data()) << 8 | tracepoint.bit;
-    };
-    auto key_of = [](const TriggerPlan::Tracepoint &tracepoint) {
-        return fmt::format("tracepoint:{}:{}", tracepoint.rule, tracepoint.condition);
-    };
-    std::map<std::string, std::string> wanted;
-    for (const auto &tracepoint : plan.tracepoints)
-        if (!left_out.contains(key_of(tracepoint)))
-            wanted[key_of(tracepoint)] =
-                fmt::format("{}:{} {}", tracepoint.category, tracepoint.name, cookie(tracepoint));
-    std::erase_if(hooked, [&](const auto &item) {
-        const auto &[key, place] = item;
-        const auto found = wanted.find(key);
-        if (found != wanted.end() && found->second == place)
-            return false;
-        links.erase(key);
-        return true;
-    });
-    std::erase_if(families, [&](const auto &item) {
-        return item.first.starts_with("tracepoint:") && !wanted.contains(item.first);
-    });
+void Recorder::Impl::detach_tracepoint(std::uint32_t number) {
+    const auto found = hooked.find(number);
+    if (found == hooked.end())
+        return;
+    links.erase(fmt::format("{}:{}", found->second.category, found->second.name));
+    hooked.erase(found);
+}
+
+// Which conditions are about which tracepoint, in the half of the plan's generation.
+void Recorder::Impl::list_tracepoints(const TriggerPlan &plan) {
+    tracepoints.clear();
+    const std::uint64_t off = bits_left_out(plan);
     for (const auto &tracepoint : plan.tracepoints) {
-        const std::string key = key_of(tracepoint);
-        if (left_out.contains(key))
+        const std::uint64_t bit = 1ull << tracepoint.bit;
+        if (off & bit)
             continue;
-        FamilyState &state = families[key];
-        state = {};
-        if (!hooked.contains(key)) {
+        auto &about = tracepoints[{tracepoint.category, tracepoint.name}];
+        if (!(about.rules & bit))
+            about.bit[about.count++] = static_cast<__u8>(tracepoint.bit);
+        about.rules |= bit;
+        about.everyone |= tracepoint.everyone ? bit : 0;
+    }
+    const int map = bpf_map__fd(skeleton->maps.tracepoints);
+    std::set<__u32> keys;
+    for (auto &[name, about] : tracepoints)
+        if (const auto number = tracepoint_number(name.category, name.name)) {
+            about.number = *number;
+            about.generation = plan.generation;
+            about.record_length = tracepoint_record_length(name.category, name.name);
+            const __u32 key = TRACEPOINT_KEY(plan.generation, *number);
+            if (bpf_map_update_elem(map, &key, &about, BPF_ANY) == 0)
+                keys.insert(key);
+            else
+                about.number = 0; // full: said when it is attached
+        }
+    std::vector<__u32> listed; // of both generations
+    for (__u32 key = 0; bpf_map_get_next_key(map, listed.empty() ? nullptr : &listed.back(), &key) == 0;)
+        listed.push_back(key);
+    for (const __u32 key : listed)
+        if ((key & 1) == (plan.generation & 1) && !keys.contains(key))
+            bpf_map_delete_elem(map, &key);
+}
+
+// One attachment each, however many conditions there are about it: their bits stand in the map, and change there
+// without a gap.
+void Recorder::Impl::apply_tracepoints() {
+    const auto before = hooked;
+    for (const auto &[number, name] : before)
+        if (!tracepoints.contains(name) || tracepoint_number(name.category, name.name) != number)
+            detach_tracepoint(number);
+    std::erase_if(families, [](const auto &item) { return item.first.starts_with("tracepoint:"); });
+    for (const auto &[name, about] : tracepoints) {
+        const std::string place = fmt::format("{}:{}", name.category, name.name);
+        FamilyState &state = families["tracepoint:" + place];
+        const auto number = tracepoint_number(name.category, name.name);
+        if (!number) {
+            state.reason = fmt::format("this kernel has no tracepoint {} now", place);
+            continue;
+        }
+        if (about.number != *number) {
+            state.reason = fmt::format("attaching tracepoint {}: no room for its conditions", place);
+            continue;
+        }
+        if (!hooked.contains(*number)) {
             bpf_tracepoint_opts options{};
             options.sz = sizeof(options);
-            options.bpf_cookie = cookie(tracepoint);
-            bpf_link *link = bpf_program__attach_tracepoint_opts(
-                skeleton->progs.tracepoint_hit, tracepoint.category.c_str(), tracepoint.name.c_str(), &options);
+            options.bpf_cookie = *number;
+            bpf_link *link = bpf_program__attach_tracepoint_opts(skeleton->progs.tracepoint_hit, name.category.c_str(),
+                                                                 name.name.c_str(), &options);
             if (!link) {
-                state.reason = errno == ENOENT ? fmt::format("this kernel has no tracepoint {}:{} now",
-                                                             tracepoint.category, tracepoint.name)
-                                               : fmt::format("attaching tracepoint {}:{}: {}", tracepoint.category,
-                                                             tracepoint.name, std::strerror(errno));
+                state.reason = fmt::format("attaching tracepoint {}: {}", place, std::strerror(errno));
                 continue;
             }
-            links[key].reset(link);
-            hooked[key] = wanted[key];
+            links[place].reset(link);
+            hooked[*number] = name;
         }
         state.attached = true;
     }
@@ -161,78 +192,146 @@ bool Recorder::entries_recorded() const {
     return impl_->skeleton->bss->entries_recorded;
 }
 
-void Recorder::Impl::attach_wanted(const TriggerPlan &plan) {
-    const std::map<std::string_view, bool> wanted = {{"syscall", plan.syscall != 0},   {"exit", plan.exit != 0},
-                                                     {"blocked", plan.blocked != 0},   {"reclaim", plan.reclaim != 0},
-                                                     {"block_io", plan.block_io != 0}, {"oom", plan.oom}};
-    const auto attached = [&](const Family &family) {
-        return wanted.at(family.kind) && !left_out.contains(family.kind);
-    };
-    std::set<std::string> needed;
-    for (const Family &family : families_of_programs)
-        if (attached(family))
-            needed.insert(family.programs.begin(), family.programs.end());
-    for (const Family &family : families_of_programs)
-        apply_family(family, attached(family), needed);
-    apply_tracepoints(plan);
+// Conditions that the cost budget leaves out.
+std::uint64_t Recorder::Impl::bits_left_out(const TriggerPlan &plan) const {
+    std::uint64_t off = 0, on = 0;
+    for (const auto &assigned : plan.assigned)
+        (left_out.contains(fmt::format("{}:{}", assigned.rule, assigned.condition)) ? off : on) |= 1ull << assigned.bit;
+    return off & ~on; // the last bit stands for several
 }
 
-void Recorder::leave_out(std::set<std::string> families, const TriggerPlan &plan) {
-    if (families == impl_->left_out)
+// What is tested of each kind, in the half of the plan's generation.
+void Recorder::Impl::set_masks(const TriggerPlan &plan) {
+    const std::uint64_t off = bits_left_out(plan);
+    const unsigned half = plan.generation & 1;
+    auto *bss = skeleton->bss;
+    bss->syscall_rules[half] = plan.syscall & ~off;
+    bss->blocked_rules[half] = plan.blocked & ~off;
+    bss->block_io_rules[half] = plan.block_io & ~off;
+    bss->reclaim_rules[half] = plan.reclaim & ~off;
+    bss->tracepoint_rules[half] = plan.tracepoint & ~off;
+}
+
+// The one place that says what is attached: as the plan wants, but for what is left out.
+void Recorder::Impl::attach_wanted(const TriggerPlan &plan) {
+    const std::uint64_t on = ~bits_left_out(plan);
+    const std::map<std::string_view, bool> wanted = {
+        {"syscall", (plan.syscall & on) != 0},   {"exit", plan.exit != 0},
+        {"blocked", (plan.blocked & on) != 0},   {"reclaim", (plan.reclaim & on) != 0},
+        {"block_io", (plan.block_io & on) != 0}, {"oom", plan.oom}};
+    std::set<std::string> needed;
+    for (const Family &family : families_of_programs)
+        if (wanted.at(family.kind))
+            needed.insert(family.programs.begin(), family.programs.end());
+    for (const Family &family : families_of_programs)
+        apply_family(family, wanted.at(family.kind), needed);
+    apply_tracepoints();
+}
+
+void Recorder::leave_out(std::set<std::string> conditions, const TriggerPlan &plan) {
+    if (conditions == impl_->left_out)
         return;
-    impl_->left_out = std::move(families);
+    impl_->left_out = std::move(conditions);
+    impl_->set_masks(plan);
+    impl_->list_tracepoints(plan);
     impl_->attach_wanted(plan);
+}
+
+const std::set<std::string> &Recorder::left_out() const {
+    return impl_->left_out;
+}
+
+std::optional<TracepointName> Recorder::tracepoint(std::uint32_t number) const {
+    const auto found = impl_->hooked.find(number);
+    return found == impl_->hooked.end() ? std::nullopt : std::optional(found->second);
+}
+
+// Until every program that runs now has ended: an update of a map of maps waits for that (kernel/bpf/syscall.c,
+// maybe_wait_bpf_programs), and none of the recorder's is sleepable.
+Status Recorder::Impl::wait_for_programs() {
+    if (!grace) {
+        grace_inside = UniqueFd(bpf_map_create(BPF_MAP_TYPE_ARRAY, "grace_inside", 4, 4, 1, nullptr));
+        bpf_map_create_opts options{};
+        options.sz = sizeof(options);
+        options.inner_map_fd = static_cast<__u32>(grace_inside.get());
+        if (grace_inside)
+            grace = UniqueFd(bpf_map_create(BPF_MAP_TYPE_ARRAY_OF_MAPS, "grace", 4, 4, 1, &options));
+    }
+    const __u32 zero = 0;
+    const int inside = grace_inside.get();
+    if (!grace || bpf_map_update_elem(grace.get(), &zero, &inside, BPF_ANY))
+        return fail(Error::system("waiting for running BPF programs"));
+    return {};
 }
 
 void Recorder::apply(const rules::Engine &engine, const TriggerPlan &plan) {
     auto *bss = impl_->skeleton->bss;
+    const std::atomic_ref<__u32> generation(bss->rules_generation);
+    // The half to be filled was in force before the one that is now: whoever still reads it began back then.
+    if (generation.load())
+        if (const auto waited = impl_->wait_for_programs(); !waited)
+            std::this_thread::sleep_for(std::chrono::milliseconds(100)); // programs run for microseconds
+    const unsigned half = plan.generation & 1;
     const int conditions = bpf_map__fd(impl_->skeleton->maps.conditions);
     for (__u32 bit = 0; bit < RULE_BITS; ++bit) {
-        bpf::condition_settings settings = plan.settings[bit];
-        if (plan.tracepoint >> bit & 1)
-            settings.record_length = 0; // the longest of those with this bit, below
-        for (const auto &tracepoint : plan.tracepoints)
-            if (tracepoint.bit == bit)
-                settings.record_length = std::max<__u32>(
-                    settings.record_length, tracepoint_record_length(tracepoint.category, tracepoint.name));
-        bpf_map_update_elem(conditions, &bit, &settings, BPF_ANY); // an array's element: cannot fail
+        const __u32 index = CONDITION_INDEX(plan.generation, bit);
+        bpf_map_update_elem(conditions, &index, &plan.settings[bit], BPF_ANY); // an array's element: cannot fail
     }
-    bss->watch_all = engine.watches_everything();
-    bss->ask_rules = plan.ask_rules;
-    bss->rules_of_all = plan.rules_of_all;
-    bss->dump_rules_of_all = plan.dump_rules_of_all;
-    bss->look_at_comm = engine.looks_at_comm();
-    bss->look_at_cgroup = engine.looks_at_cgroup();
+    bss->watch_all[half] = engine.watches_everything();
+    bss->ask_rules[half] = plan.ask_rules;
+    bss->rules_of_all[half] = plan.rules_of_all;
+    bss->look_at_comm[half] = engine.looks_at_comm() || plan.dumping(); // [safety] never names all of them
+    bss->look_at_cgroup[half] = engine.looks_at_cgroup() || plan.dumping();
+    bss->signal_rules[half] = plan.signal;
+    bss->exit_rules[half] = plan.exit;
+    bss->told_rules[half] = plan.told();
+    bss->dump_rules[half] = plan.dumping();
+    bss->blocked_min_ns[half] = plan.blocked_min_ns;
+    bss->blocked_idle[half] = plan.blocked_idle;
+    static_assert(sizeof(bss->syscall_rules_of[half]) == sizeof(plan.syscalls_of));
+    std::memcpy(bss->syscall_rules_of[half], plan.syscalls_of, sizeof(plan.syscalls_of));
+    impl_->set_masks(plan);
+    impl_->list_tracepoints(plan);
     // bit n - 1 is signal n; a rule for handled signals also fires on fatal ones
     bss->fatal_signals = ((engine.signals(true) | engine.signals(false)) >> 1).to_ullong();
     bss->handled_signals = (engine.signals(false) >> 1).to_ullong();
     bss->oom_wanted = plan.oom;
-    bss->syscall_rules = plan.syscall;
-    bss->exit_rules = plan.exit;
-    bss->told_rules = plan.told();
-    bss->blocked_rules = plan.blocked;
-    bss->block_io_rules = plan.block_io;
-    bss->reclaim_rules = plan.reclaim;
-    bss->blocked_min_ns = plan.blocked_min_ns;
-    bss->blocked_idle = plan.blocked_idle;
-    static_assert(sizeof(bss->syscall_rules_of) == sizeof(plan.syscalls_of));
-    std::memcpy(bss->syscall_rules_of, plan.syscalls_of, sizeof(plan.syscalls_of));
+    generation.store(plan.generation); // from here on it is in force
+    decide_again();
 
     impl_->attach_wanted(plan);
 
-    const int verdicts = bpf_map__fd(impl_->skeleton->maps.verdicts);
+    const int verdicts = bpf_map__fd(impl_->skeleton->maps.verdicts); // void: they are of another generation
     bpf::watch_key key{};
     while (bpf_map_get_next_key(verdicts, nullptr, &key) == 0)
         if (bpf_map_delete_elem(verdicts, &key) != 0)
             break;
+}
+
+void Recorder::decide_again() {
     std::atomic_ref<__u32>(impl_->skeleton->data->watch_epoch).fetch_add(1);
 }
 
-void Recorder::give_verdict(const bpf::watch_key &key, bool watch, const ProcessRules &rules) {
-    const bpf::verdict verdict{static_cast<__u32>(watch ? bpf::VERDICT_WATCH : bpf::VERDICT_IGNORE), 0, rules.rules,
-                               rules.dump_rules};
+void Recorder::give_verdict(const bpf::watch_key &key, bool watch, std::uint64_t rules, std::uint32_t generation) {
+    const bpf::verdict verdict{static_cast<__u32>(watch ? bpf::VERDICT_WATCH : bpf::VERDICT_IGNORE), generation, rules};
     // Full cannot be: an LRU map makes room.
     bpf_map_update_elem(bpf_map__fd(impl_->skeleton->maps.verdicts), &key, &verdict, BPF_ANY);
+}
+
+void Recorder::give_permit(const bpf::permit &permit) {
+    // Where it finds no room the daemon sends the signal.
+    bpf_map_update_elem(bpf_map__fd(impl_->skeleton->maps.permits), &permit.tgid, &permit, BPF_ANY);
+}
+
+void Recorder::set_dump_terms(const DumpTerms &terms) {
+    auto *bss = impl_->skeleton->bss;
+    std::atomic_ref<__u32>(bss->permit_round).store(terms.round);
+    std::atomic_ref<__u64>(bss->dump_space_bytes).store(terms.space_bytes);
+    std::atomic_ref<__u64>(bss->dump_until_ns).store(terms.until_ns);
+}
+
+std::int32_t *Recorder::dump_allowance() {
+    return &impl_->skeleton->bss->dump_allowance;
 }
 
 const std::map<std::string, FamilyState> &Recorder::families() const {
@@ -243,23 +342,14 @@ void Recorder::allow_captures(std::uint32_t count) {
     std::atomic_ref<__s32>(impl_->skeleton->bss->capture_tokens).store(static_cast<__s32>(count));
 }
 
-void Recorder::allow_dumps(unsigned bit, std::uint32_t count) {
-    const int map = bpf_map__fd(impl_->skeleton->maps.conditions);
-    bpf::condition_settings settings{};
-    const __u32 key = bit;
-    if (bit >= RULE_BITS || bpf_map_lookup_elem(map, &key, &settings))
-        return;
-    settings.dump_tokens = static_cast<__s32>(count);
-    bpf_map_update_elem(map, &key, &settings, BPF_ANY);
-}
-
 std::vector<std::string> Recorder::programs_of(std::string_view kind) {
     if (kind == "signal")
         return {"signal_sent", "signal_taken"};
     if (kind == "tracepoint")
         return {"tracepoint_hit"};
     if (kind == "latency")
-        return {"enter_call", "leave_call", "enter_pair", "leave_pair"};
+        return {"enter_call",  "leave_call",   "enter_pair", "leave_pair",  "enter_keyed",
+                "leave_keyed", "unwind_lands", "long_jump",  "switch_stack"};
     if (kind == "txg_sync")
         return {"txg_enter", "txg_leave"};
     for (const Family &family : families_of_programs)

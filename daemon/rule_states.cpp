@@ -12,19 +12,33 @@ int badness(const RuleState &state) {
     return state.state == "active" ? 0 : state.state == "degraded" ? 1 : 2;
 }
 
+// Kinds whose programs are always attached, or whose part in user space says how it fares (latency, txg_sync, memory).
+bool has_family(const rules::Condition &condition) {
+    if (const auto *exit = std::get_if<rules::ExitCondition>(&condition.what))
+        return exit->status.any(); // by signal alone: the recorder itself
+    return std::holds_alternative<rules::SyscallCondition>(condition.what) ||
+           std::holds_alternative<rules::BlockedCondition>(condition.what) ||
+           std::holds_alternative<rules::ReclaimCondition>(condition.what) ||
+           std::holds_alternative<rules::BlockIoCondition>(condition.what) ||
+           std::holds_alternative<rules::OomCondition>(condition.what) ||
+           std::holds_alternative<rules::TracepointCondition>(condition.what);
+}
+
 RuleState of_condition(const rules::Rule &rule, std::size_t index, const std::map<std::string, FamilyState> &families,
                        const ConditionStates &conditions) {
-    const std::string key = fmt::format("{}:{}", rule.name, index);
-    if (const auto known = conditions.find(key); known != conditions.end())
+    if (const auto known = conditions.find(fmt::format("{}:{}", rule.name, index)); known != conditions.end())
         return known->second;
-    const std::string &kind = rule.conditions[index].kind;
-    auto family = families.find(kind);
-    if (kind == "tracepoint")
-        family = families.find("tracepoint:" + key);
-    // A rule about exits by signal alone rests on the recorder itself.
-    if (family == families.end() || family->second.attached || family->second.reason.empty())
+    const rules::Condition &condition = rule.conditions[index];
+    if (!has_family(condition))
         return {};
-    return {"unavailable", family->second.reason};
+    std::string key = condition.kind;
+    if (const auto *tracepoint = std::get_if<rules::TracepointCondition>(&condition.what))
+        key = fmt::format("tracepoint:{}:{}", tracepoint->category, tracepoint->name);
+    const auto family = families.find(key);
+    if (family != families.end() && family->second.attached)
+        return {};
+    const bool said = family != families.end() && !family->second.reason.empty();
+    return {"unavailable", said ? family->second.reason : "its programs are not attached"};
 }
 
 } // namespace

@@ -1,5 +1,5 @@
-// Whether each rule can do what it says: "active", "degraded: why", "unavailable: why",
-// "disabled".
+// Whether each rule can do what it says: "active", "degraded: why" (part of it), "unavailable: why" (it does nothing,
+// which includes what is detached for its cost or rate), "disabled".  It rests on what is attached now.
 #pragma once
 
 #include "daemon/recorder.h"
@@ -15,7 +15,8 @@ struct RuleState {
     std::string reason;
 };
 
-// Of parts that are watched by user space (latency, txg_sync, memory), keyed "RULE:CONDITION".
+// Of parts that are watched by user space (latency, txg_sync, heaps), and of what is left out for its cost, keyed
+// "RULE:CONDITION"; others are as attached as their family.
 using ConditionStates = std::map<std::string, RuleState>;
 
 // The worst of its conditions: of "any" the best.

@@ -36,7 +36,7 @@ nlohmann::ordered_json rules_of(const StatusInput &input) {
                        {"matched", counters.matched},
                        {"fired", counters.fired},
                        {"suppressed", counters.suppressed},
-                       {"cost", rule_cost_json(rule, input.costs)}});
+                       {"cost", rule_cost_json(rule, state, input.costs)}});
     }
     return all;
 }
@@ -94,6 +94,13 @@ std::string utc_text(std::int64_t seconds) {
     return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(static_cast<std::time_t>(seconds)));
 }
 
+std::vector<capture::Loss> lost_incidents(const IncidentCounters &counters) {
+    std::vector<capture::Loss> losses;
+    for (const auto &[reason, count] : counters.failed_because)
+        losses.push_back({"incidents", "not written: " + reason, count});
+    return losses;
+}
+
 std::string status_line(const StatusLineInput &input) {
     std::map<std::string, std::vector<std::string_view>> by_state;
     for (const auto &rule : input.engine.rules())
@@ -129,6 +136,8 @@ std::string status_json(const StatusInput &input) {
         {"uptime_s", input.uptime_ns / 1'000'000'000},
         {"state", "running"},
         {"state_directory", input.state},
+        {"config", input.config},
+        {"rule_directories", input.rule_directories},
         {"rules", rules_of(input)},
         {"rule_errors", input.rule_errors},
         {"recorder",
@@ -187,8 +196,14 @@ std::string status_json(const StatusInput &input) {
             {"ns_per_syscall", static_cast<std::uint64_t>(recording->cpu_share * 1e9 / returns->runs_per_second)},
             {"syscalls_per_second", static_cast<std::uint64_t>(returns->runs_per_second)},
             {"cpu_share", recording->cpu_share}};
-    for (const auto &loss : describe_losses(input.recorder.loss_counts(), {}, false))
+    auto losses = describe_losses(input.recorder.loss_counts(), {}, false);
+    std::ranges::move(lost_incidents(input.incidents), std::back_inserter(losses));
+    for (const auto &loss : losses)
         status["losses"].push_back({{"where", loss.where}, {"reason", loss.reason}, {"count", loss.count}});
+    if (input.outdated)
+        status["losses"].push_back({{"where", "triggers of rules that are no more"},
+                                    {"reason", "a reload had changed or removed the rule before they were read"},
+                                    {"count", input.outdated}});
     return status.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

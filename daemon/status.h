@@ -21,8 +21,11 @@ namespace incident::daemon {
 
 struct IncidentCounters {
     std::uint64_t committed = 0, failed = 0, recovered = 0;
-    std::uint64_t counted = 0; // many alike: not written, see StormPolicy
+    std::uint64_t counted = 0;                           // many alike: not written, see StormPolicy
+    std::map<std::string, std::uint64_t> failed_because; // failed, by reason: "No space left on device"
 };
+// What failed() incidents are among the losses.
+std::vector<capture::Loss> lost_incidents(const IncidentCounters &counters);
 
 // What incidentd costs, and what the governor makes of it.
 struct CostStatus {
@@ -32,8 +35,9 @@ struct CostStatus {
     std::int64_t realtime_offset_ns = 0;            // wall clock minus monotonic
 };
 nlohmann::ordered_json cost_json(const CostStatus &cost, std::uint64_t rss_bytes);
-// Of its own probes where it has such, or of the programs that all rules of its kinds share; null: not measured.
-nlohmann::ordered_json rule_cost_json(const rules::Rule &rule, const CostStatus &cost);
+// What its probes take for the processes it is about, or the programs that all rules of its kinds share; null: not
+// measured, or the rule does nothing.
+nlohmann::ordered_json rule_cost_json(const rules::Rule &rule, const RuleState &state, const CostStatus &cost);
 
 struct StatusInput {
     const Recorder &recorder;
@@ -48,8 +52,9 @@ struct StatusInput {
     IncidentCounters incidents;
     AnalystCounters analyses;
     std::uint64_t analyses_pending = 0;
-    std::uint64_t pending = 0, suppressed = 0, joined = 0;
-    std::string state;
+    std::uint64_t pending = 0, suppressed = 0, joined = 0, outdated = 0;
+    std::string state, config;                        // config: "" none
+    const std::vector<std::string> &rule_directories; // absolute
     const std::optional<PastLife> &before;
     std::uint64_t started_realtime_ns = 0, uptime_ns = 0;
 };

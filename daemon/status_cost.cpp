@@ -38,6 +38,8 @@ nlohmann::ordered_json cost_json(const CostStatus &cost, std::uint64_t rss_bytes
         json["total"] = measured->total();
         json["programs"] = measured->programs;
         json["daemon"] = measured->daemon;
+        json["strangers"] = {{"cpu_share", measured->strangers.share},
+                             {"events_per_second", static_cast<std::uint64_t>(measured->strangers.calls_per_second)}};
     }
     json["daemon_rss_bytes"] = rss_bytes;
     json["steps"] = std::move(steps);
@@ -45,7 +47,9 @@ nlohmann::ordered_json cost_json(const CostStatus &cost, std::uint64_t rss_bytes
     return json;
 }
 
-nlohmann::ordered_json rule_cost_json(const rules::Rule &rule, const CostStatus &cost) {
+nlohmann::ordered_json rule_cost_json(const rules::Rule &rule, const RuleState &state, const CostStatus &cost) {
+    if (state.state == "unavailable" || state.state == "disabled")
+        return nullptr; // what programs take is others'
     double share = 0, events = 0;
     std::set<std::string> programs;
     for (std::size_t i = 0; i < rule.conditions.size(); ++i) {
@@ -64,7 +68,7 @@ nlohmann::ordered_json rule_cost_json(const rules::Rule &rule, const CostStatus 
                 programs.insert(std::move(program));
     }
     const auto shared = cost.meter.of({programs.begin(), programs.end()});
-    if (!rule.enabled || !cost.measured || !shared)
+    if (!cost.measured || !shared)
         return nullptr;
     share += shared->cpu_share;
     events += shared->runs_per_second;

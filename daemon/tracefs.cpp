@@ -51,6 +51,14 @@ std::optional<std::string> tracepoint_format(const std::string &category, const 
     return text.str();
 }
 
+std::optional<std::uint32_t> tracepoint_number(const std::string &category, const std::string &name) {
+    if (events().empty() || !is_name(category) || !is_name(name))
+        return std::nullopt;
+    std::ifstream file(events() / category / name / "id");
+    std::uint32_t number = 0;
+    return file >> number ? std::optional(number) : std::nullopt;
+}
+
 const rules::TracepointFormat *parsed_format(const std::string &category, const std::string &name) {
     static std::map<std::string, rules::TracepointFormat> formats; // only the event loop asks
     const std::string key = category + ":" + name;

@@ -16,7 +16,10 @@ bool tracefs_is_there();
 // The text of events/CATEGORY/NAME/format; nullopt: there is none, or tracefs is not to be had.
 std::optional<std::string> tracepoint_format(const std::string &category, const std::string &name);
 
-// The same, understood; kept from the first time on (a tracepoint's format does not change
+// The number by which the kernel knows it ("ID:" in its format); another after its module was loaded anew.
+std::optional<std::uint32_t> tracepoint_number(const std::string &category, const std::string &name);
+
+// The format, understood; kept from the first time on (a tracepoint's format does not change
 // while its module is loaded).  nullptr as above.
 const rules::TracepointFormat *parsed_format(const std::string &category, const std::string &name);
 

@@ -70,19 +70,25 @@ private:
         if (allow_dump_ && rule.dump && !rule.dump->dry_run && each && unlimited && rule.conditions.size() == 1 &&
             place.bit != RULE_BITS - 1) {
             settings.dump_signal = static_cast<__u32>(rule.dump->signal);
-            plan_.ask_rules = true; // [safety] never is about processes
         }
         return place;
     }
 
-    void add(const rules::Rule &, std::size_t, const rules::SignalCondition &) {} // by Engine::signals()
+    // Which signals: Engine::signals().  Of those that kill, every process's are looked at.
+    void add(const rules::Rule &rule, std::size_t i, const rules::SignalCondition &what) {
+        if (!what.fatal)
+            plan_.signal |= 1ull << assign_rule(rule, i).bit;
+    }
     void add(const rules::Rule &, std::size_t, const rules::OomCondition &) { plan_.oom = true; }
     void add(const rules::Rule &, std::size_t, const rules::TxgCondition &) { plan_.txg = true; }
     void add(const rules::Rule &, std::size_t, const rules::MemoryCondition &) { plan_.memory = true; }
 
     // Timed by LatencyProbes; the bit says whose processes to tell of, and which may be dumped in the call.
-    void add(const rules::Rule &rule, std::size_t i, const rules::LatencyCondition &) {
-        plan_.latency |= 1ull << assign(rule, i).bit;
+    // The threshold is the probe's, which several conditions may share; a dump asks the condition itself.
+    void add(const rules::Rule &rule, std::size_t i, const rules::LatencyCondition &what) {
+        const Place place = assign(rule, i);
+        plan_.latency |= 1ull << place.bit;
+        place.settings.slower_than_ns = looser(place.first, place.settings.slower_than_ns, ns_of(what.threshold));
     }
 
     void add(const rules::Rule &rule, std::size_t i, const rules::ReclaimCondition &) {
@@ -149,11 +155,9 @@ private:
     void add(const rules::Rule &rule, std::size_t i, const rules::TracepointCondition &what) {
         const Place place = assign(rule, i);
         plan_.tracepoint |= 1ull << place.bit;
-        plan_.tracepoints.push_back({place.bit, rule.name, i, what.category, what.name});
+        plan_.tracepoints.push_back({place.bit, rule.name, i, what.category, what.name, rule.match.everything()});
         auto &settings = place.settings;
-        settings.everyone |= rule.match.everything();
-        settings.record_length = TRACEPOINT_RECORD_MAX; // the recorder brings it down to the record's size
-        if (place.bit == RULE_BITS - 1) {               // shared: no filter holds for all
+        if (place.bit == RULE_BITS - 1) { // shared: no filter holds for all
             std::memset(settings.clause, 0, sizeof(settings.clause));
             return;
         }
@@ -214,18 +218,15 @@ TriggerPlan plan_triggers(std::span<const rules::Rule> rules, bool allow_dump) {
     return Planner(allow_dump).plan(rules);
 }
 
-ProcessRules rules_of(const TriggerPlan &plan, std::span<const rules::Rule> rules, const rules::ProcessFacts &process,
-                      bool may_be_dumped) {
-    ProcessRules result;
+std::uint64_t rules_of(const TriggerPlan &plan, std::span<const rules::Rule> rules,
+                       const rules::ProcessFacts &process) {
+    std::uint64_t bits = 0;
     for (const auto &assigned : plan.assigned) {
         const auto rule = std::ranges::find(rules, assigned.rule, &rules::Rule::name);
-        if (rule == rules.end() || !rules::mismatch(rule->match, process).empty())
-            continue;
-        result.rules |= 1ull << assigned.bit;
-        if (may_be_dumped && plan.settings[assigned.bit].dump_signal)
-            result.dump_rules |= 1ull << assigned.bit;
+        if (rule != rules.end() && rules::matches(rule->match, process))
+            bits |= 1ull << assigned.bit;
     }
-    return result;
+    return bits;
 }
 
 } // namespace incident::daemon

@@ -88,25 +88,41 @@ std::optional<Occurrence> of_block_io(bpf::block_io_trigger event) {
     return made;
 }
 
-std::optional<Occurrence> of_tracepoint(const bpf::tracepoint_trigger &event, const TriggerPlan &plan,
-                                        std::span<const rules::Rule> rules) {
-    if (event.which >= plan.tracepoints.size())
-        return std::nullopt;
-    const auto &place = plan.tracepoints[event.which];
-    const auto rule = std::ranges::find(rules, place.rule, &rules::Rule::name);
-    if (rule == rules.end() || place.condition >= rule->conditions.size())
-        return std::nullopt;
-    const auto *what = std::get_if<rules::TracepointCondition>(&rule->conditions[place.condition].what);
-    if (!what)
-        return std::nullopt;
+// Only by the very conditions it was made for, which stand for the layout of the record as well.  The engine tries each
+// condition's filter again, so only those whose bit passed are asked.
+std::vector<Occurrence> of_tracepoint(const bpf::tracepoint_trigger &event, const RuleHistory &history,
+                                      const TracepointNames &tracepoints) {
+    std::vector<Occurrence> all;
+    const auto hit = tracepoints(event.tracepoint);
+    if (!hit)
+        return all;
     const std::size_t length = std::min<std::size_t>(event.length, sizeof(event.record));
-    std::vector<std::uint8_t> record(event.record, event.record + length);
+    const std::vector<std::uint8_t> record(event.record, event.record + length);
+    const auto *format = parsed_format(hit->category, hit->name);
+    const std::string fields = format ? rules::describe_record(*format, record) : std::string();
+    for (const auto &[rule, condition] : history.conditions(event.t.generation, event.t.rules)) {
+        const auto *what = std::get_if<rules::TracepointCondition>(&rule->conditions[condition].what);
+        if (!what || what->category != hit->category || what->name != hit->name)
+            continue;
+        Occurrence made;
+        made.event.what = rules::TracepointEvent{rule->name, condition, record};
+        made.trigger = capture::TracepointTrigger{what->category, what->name, what->filter_text, fields, record, {}};
+        all.push_back(std::move(made));
+    }
+    return all;
+}
+
+std::optional<Occurrence> of_signal(const bpf::signal_trigger &event) {
     Occurrence made;
-    capture::TracepointTrigger trigger{what->category, what->name, what->filter_text, {}, record, {}};
-    if (const auto *format = parsed_format(what->category, what->name))
-        trigger.fields = rules::describe_record(*format, record);
-    made.event.what = rules::TracepointEvent{rule->name, place.condition, std::move(record)};
-    made.trigger = std::move(trigger);
+    const bpf::signal_record &signal = event.signal;
+    rules::SignalEvent what{.number = signal.number, .fatal = false, .from_kernel = signal.code > 0};
+    if (!what.from_kernel) {
+        what.sender_pid = signal.sender_tgid;
+        what.sender_uid = signal.sender_uid;
+        what.sender_comm = text_of(signal.sender_comm);
+    }
+    made.event.what = std::move(what);
+    made.trigger = capture::SignalTrigger{signal};
     return made;
 }
 
@@ -118,11 +134,18 @@ std::optional<Occurrence> decoded(std::span<const std::uint8_t> bytes, std::opti
 
 } // namespace
 
-std::optional<Occurrence> occurrence_of(std::span<const std::uint8_t> bytes, FactsCache &facts, const TriggerPlan &plan,
-                                        std::span<const rules::Rule> rules) {
+std::vector<Occurrence> occurrences_of(std::span<const std::uint8_t> bytes, FactsCache &facts,
+                                       const RuleHistory &history, const TracepointNames &tracepoints) {
+    std::vector<Occurrence> all;
     const auto head = event_of<bpf::trigger_head>(bytes);
     if (!head)
-        return std::nullopt;
+        return all;
+    std::optional<std::vector<std::string>> only;
+    if (head->generation != history.generation()) {
+        only = history.still(head->generation, head->rules);
+        if (only->empty() && !head->dumped)
+            return all;
+    }
     std::optional<Occurrence> made;
     switch (head->kind) {
     case bpf::TRIGGER_SYSCALL:
@@ -142,18 +165,26 @@ std::optional<Occurrence> occurrence_of(std::span<const std::uint8_t> bytes, Fac
         break;
     case bpf::TRIGGER_TRACEPOINT:
         if (const auto event = event_of<bpf::tracepoint_trigger>(bytes))
-            made = of_tracepoint(*event, plan, rules);
+            all = of_tracepoint(*event, history, tracepoints);
+        break;
+    case bpf::TRIGGER_SIGNAL:
+        made = decoded(bytes, of_signal);
         break;
     }
-    if (!made)
-        return made;
-    made->event.t_ns = head->h.t_ns;
-    made->event.process = facts.of(*head);
-    made->whom = head->h;
-    made->comm = text_of(head->comm);
-    made->captured = head->captured != 0;
-    made->dumped = static_cast<int>(head->dumped);
-    return made;
+    if (made)
+        all.push_back(std::move(*made));
+    for (Occurrence &one : all) {
+        one.event.t_ns = head->h.t_ns;
+        one.event.process = facts.of(*head);
+        one.event.only = only;
+        one.whom = head->h;
+        one.comm = text_of(head->comm);
+        one.captured = head->captured != 0;
+        one.dumped = static_cast<int>(head->dumped);
+        if (one.dumped)
+            one.dumped_by = history.was(head->generation, head->dump_bit);
+    }
+    return all;
 }
 
 } // namespace incident::daemon

@@ -3,15 +3,23 @@
 
 #include "daemon/facts_cache.h"
 #include "daemon/occurrence.h"
-#include "daemon/trigger_plan.h"
+#include "daemon/recorder.h"
+#include "daemon/rule_history.h"
 
+#include <functional>
 #include <optional>
 #include <span>
+#include <vector>
 
 namespace incident::daemon {
 
-// One EVENT_TRIGGER.  nullopt: too short, or of a kind or condition that is no more.
-std::optional<Occurrence> occurrence_of(std::span<const std::uint8_t> bytes, FactsCache &facts, const TriggerPlan &plan,
-                                        std::span<const rules::Rule> rules);
+// The tracepoint of a number.
+using TracepointNames = std::function<std::optional<TracepointName>(std::uint32_t)>;
+
+// One EVENT_TRIGGER: an occurrence for each condition that it names by itself (of a tracepoint), else one for all rules
+// of its kind.  None: it is too short, or of rules that have since been changed or removed; but one that the kernel
+// side has signalled for is told of in any case.
+std::vector<Occurrence> occurrences_of(std::span<const std::uint8_t> bytes, FactsCache &facts,
+                                       const RuleHistory &history, const TracepointNames &tracepoints);
 
 } // namespace incident::daemon

@@ -17,9 +17,9 @@ namespace {
 
 constexpr std::chrono::seconds kernel_log_slice{30};
 
-// /proc/kallsyms is 10 MB of text on a large kernel: read once, on the writer's thread.
-const KernelSymbols &kernel_symbols() {
-    static const KernelSymbols table = KernelSymbols::load();
+// The writer's thread's own: reading them takes long.
+KernelSymbols &kernel_symbols() {
+    static KernelSymbols table{{}};
     return table;
 }
 
@@ -144,6 +144,7 @@ WriteResult Writer::write(WriteJob &job) {
     if (incident.rule->context.host && !incident.input.light)
         capture::collect_host(os_, kernel_log_slice, {}, incident.collected);
 
+    kernel_symbols().next_incident();
     const std::string *maps = incident.collected.file("process/maps");
     const auto build_ids = BuildIds::read(os_, event.h.tgid, event.h.process_start_boot_ns,
                                           maps ? capture::Maps::parse(*maps) : capture::Maps(), incident.facts.exe);
@@ -181,6 +182,7 @@ WriteResult Writer::write(WriteJob &job) {
     result.since_trigger_ns = end - std::min<std::uint64_t>(end, event.h.t_ns);
     if (!written) {
         result.error = written.error().what;
+        result.error_code = written.error().code;
         (void)directory_.set_reported(job.name,
                                       true); // there is nothing to tell; a mark left over is dropped at the start
     } else if (auto kept = retention_.keep_within(directory_, job.name); !kept) {

@@ -43,6 +43,7 @@ struct WriteResult {
     bool analysed = false; // … that brought an analysis
     bool light = false;
     std::string error;   // "" = done
+    int error_code = 0;  // its errno, where it had one
     std::string summary; // one line, for the log
     std::uint64_t took_ns = 0;
     std::uint64_t since_trigger_ns = 0; // trigger event → committed
@@ -63,7 +64,7 @@ public:
     std::vector<WriteResult> take_results();
     int fd() const { return wake_.get(); }
     std::size_t pending() const; // jobs whose results nobody has taken
-    bool crowded() const; // half of the queue's room is taken
+    bool crowded() const;        // half of the queue's room is taken
 
 private:
     Writer(capture::IncidentsDir directory, capture::OsRoots os, Budget budget, UniqueFd wake);

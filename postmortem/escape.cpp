@@ -105,4 +105,21 @@ std::string padded(std::string_view text, std::size_t width) {
     return std::string(text) + std::string(have < width ? width - have : 0, ' ');
 }
 
+std::string printable_lines(std::string_view text, std::size_t indent) {
+    std::string out;
+    while (text.ends_with('\n'))
+        text.remove_suffix(1);
+    for (std::size_t begin = 0; begin <= text.size();) {
+        const std::size_t end = std::min(text.find('\n', begin), text.size());
+        const std::string_view line = text.substr(begin, end - begin);
+        if (begin > 0) {
+            const std::size_t has = std::min(line.find_first_not_of(' '), line.size());
+            out += '\n' + std::string(has < indent ? indent - has : 0, ' ');
+        }
+        out += printable(line);
+        begin = end + 1;
+    }
+    return out;
+}
+
 } // namespace incident::postmortem

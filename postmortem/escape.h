@@ -13,6 +13,10 @@ namespace incident::postmortem {
 // Backslashes stay as they are: texts that were escaped before must not grow.
 std::string printable(std::string_view text);
 
+// The same of a text of several lines; all but the first are indented by so many spaces at least, so that none can pass
+// for the beginning of another text.  Without a newline at its end.
+std::string printable_lines(std::string_view text, std::size_t indent);
+
 // At most width columns, counting one a code point; what is cut ends in "…".
 std::string clipped(std::string_view printable_text, std::size_t width);
 

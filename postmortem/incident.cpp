@@ -142,7 +142,22 @@ Result<capture::IncidentsDir> open_incidents(const Session &session) {
     return fail(explained(dir.error(), path));
 }
 
+// A bundle by its directory, wherever that is: somebody's copy of it.
+static Result<OpenedBundle> open_bundle_at(std::string path) {
+    while (path.size() > 1 && path.ends_with('/'))
+        path.pop_back();
+    const std::size_t slash = path.rfind('/');
+    const std::string name = path.substr(slash + 1);
+    const auto dir = capture::IncidentsDir::at(slash == 0 ? "/" : path.substr(0, slash));
+    auto bundle = dir ? dir->bundle(name) : fail(dir.error());
+    if (!bundle)
+        return fail(explained(bundle.error(), path));
+    return OpenedBundle{std::move(*bundle), path};
+}
+
 Result<OpenedBundle> open_bundle(const Session &session, const std::string &id) {
+    if (id.find('/') != std::string::npos)
+        return open_bundle_at(id);
     const auto dir = open_incidents(session);
     if (!dir)
         return fail(dir.error());

@@ -47,9 +47,10 @@ inline constexpr std::uint64_t threads_json_max = 64u << 20;
 // The bundle an ID names.  Errors are what the user is to read.
 struct OpenedBundle {
     capture::Bundle bundle;
-    std::string path; // <state>/incidents/<name>
+    std::string path; // <state>/incidents/<name>, or as given
 };
 Result<capture::IncidentsDir> open_incidents(const Session &session);
+// id: as IncidentsDir::resolve() has it, or, where there is a '/' in it, the bundle's directory.
 Result<OpenedBundle> open_bundle(const Session &session, const std::string &id);
 // A JSON file of a bundle; the Error names the bundle and the file.
 Result<Json> read_json(const capture::Bundle &bundle, const std::string &file, std::uint64_t cap);

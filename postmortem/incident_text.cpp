@@ -156,8 +156,9 @@ private:
         });
         if (text.empty())
             return;
-        const std::string since =
-            pages["complete"].flag() ? "since its start" : "in the last " + before(pages["from_ns"], last["t_ns"]);
+        const std::string since = pages["complete"].flag()     ? "since its start"
+                                  : pages["from_ns"].natural() ? "in the last " + before(pages["from_ns"], last["t_ns"])
+                                                               : "as far as was recorded";
         field("", fmt::format("address space {} {}: {}", signed_size(pages["growth_bytes"].integer().value_or(0)),
                               since, text));
     }
@@ -231,12 +232,12 @@ private:
         out_.line("");
         for (std::size_t i = 0; i < std::min(threads.size(), threads_shown); ++i) {
             const JsonView thread = threads.at(i);
-            const bool crashed = thread["crashed"].flag();
+            const bool triggers = is_triggers_thread(top_, thread);
             const std::string call = thread_call(thread);
-            out_.line(fmt::format("{:>10}  {}{}", crashed ? "crashed" : "thread",
-                                  out_.tone(crashed ? Tone::Bold : Tone::Plain, thread_title(thread)),
+            out_.line(fmt::format("{:>10}  {}{}", thread_role(top_, thread),
+                                  out_.tone(triggers ? Tone::Bold : Tone::Plain, thread_title(thread)),
                                   call.empty() ? "" : "  " + call));
-            if (crashed)
+            if (triggers)
                 for (const std::string &line : stack_lines(thread, frames_shown))
                     out_.line(fmt::format("{:>10}  {}", "", line));
         }

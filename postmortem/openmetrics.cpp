@@ -110,9 +110,10 @@ private:
         each_rule("incidentd_rule_matches", "matched", "Events that met a rule's condition.");
         each_rule("incidentd_rule_firings", "fired", "Incidents a rule has asked for.");
         each_rule("incidentd_rule_suppressions", "suppressed", "Firings a rule's limit held back.");
-        Real share(out_, "gauge", "incidentd_rule_cpu_ratio", "ratio",
-                   "CPUs taken by the programs a rule needs, which rules of a kind share; measured for a quarter of a "
-                   "second every minute.");
+        Real share(
+            out_, "gauge", "incidentd_rule_cpu_ratio", "ratio",
+            "CPUs taken by the programs a rule needs, for the processes it is about; measured for a quarter of a "
+            "second every minute.");
         top_["rules"].each([&](JsonView rule) {
             if (rule["cost"].is_object())
                 share.add({{"rule", rule["name"].shown()}}, rule["cost"]["cpu_share"].real());

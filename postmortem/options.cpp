@@ -41,7 +41,8 @@ void Options::duration(const std::string &names, const std::string &placeholder,
 
 void Options::id(std::string &target) {
     target = "latest";
-    positional("ID", target, "bundle: its name, a unique prefix, a PID, its short id, or latest (the default)");
+    positional("ID", target,
+               "bundle: its name, a unique prefix, a PID, its short id, its directory, or latest (the default)");
 }
 
 } // namespace incident::postmortem

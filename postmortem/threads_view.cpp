@@ -42,6 +42,25 @@ std::string thread_title(JsonView thread) {
     return fmt::format("{}[{}]", comm.empty() ? "?" : comm, printable(thread["tid"].shown()));
 }
 
+bool is_triggers_thread(JsonView incident, JsonView thread) {
+    const auto tid = thread["tid"].natural();
+    return tid && tid == incident["thread"]["tid"].natural();
+}
+
+std::string_view thread_role(JsonView incident, JsonView thread) {
+    if (!is_triggers_thread(incident, thread))
+        return "thread";
+    const std::string_view kind = incident["kind"].text();
+    // A signal that was handled, or a rule's trigger, has killed nobody.
+    const JsonView signal = incident["signal"];
+    if (thread["crashed"].flag() && signal.is_object() && (!signal["fatal"].present() || signal["fatal"].flag()))
+        return "crashed";
+    if (kind == "exit")
+        return "exited";
+    // These are about a process or the host; their thread stands for it.
+    return kind == "memory" || kind == "reclaim" || kind == "txg_sync" || kind == "oom" ? "thread" : "triggered";
+}
+
 std::string thread_call(JsonView thread) {
     const JsonView call = thread["syscall"];
     if (call.is_text())

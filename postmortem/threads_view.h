@@ -5,12 +5,18 @@
 #include "postmortem/output.h"
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace incident::postmortem {
 
 // "python3[1234]", printable.
 std::string thread_title(JsonView thread);
+// Whether it is the one the incident happened in.
+bool is_triggers_thread(JsonView incident, JsonView thread);
+// What a thread of the bundle is to the incident: "crashed" only where a fatal signal hit it, "exited", "triggered"
+// (what it did made the rule fire), else "thread".
+std::string_view thread_role(JsonView incident, JsonView thread);
 // "in futex(0x7f…, FUTEX_WAIT) for 1.2 s", "after close(3) = 0"; "" where nothing is known.
 std::string thread_call(JsonView thread);
 // "#0  0x00007f… raise+0x12 (/lib/…/libc.so.6) at raise.c:26"

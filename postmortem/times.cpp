@@ -85,6 +85,14 @@ std::optional<std::int64_t> parse_calendar(const std::string &text, std::int64_t
     return std::nullopt;
 }
 
+// "2h ago", as people say it.
+std::string_view without_ago(std::string_view text) {
+    constexpr std::string_view ago = " ago";
+    if (text.ends_with(ago))
+        text.remove_suffix(ago.size());
+    return text;
+}
+
 } // namespace
 
 Result<std::int64_t> parse_duration(std::string_view text) {
@@ -124,7 +132,7 @@ Result<std::int64_t> parse_moment(std::string_view text, std::int64_t now_ns) {
         const std::string midnight = local_time(now_ns - (text == "today" ? 0 : 86400 * second_ns)).substr(0, 10);
         if (const auto moment = parse_calendar(midnight, now_ns))
             return *moment;
-    } else if (const auto duration = parse_duration(text)) {
+    } else if (const auto duration = parse_duration(without_ago(text))) {
         return now_ns - std::abs(*duration);
     } else if (const auto moment = parse_calendar(std::string(text), now_ns)) {
         return *moment;

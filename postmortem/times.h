@@ -13,7 +13,7 @@ namespace incident::postmortem {
 // "250ms", "30s", "5m", "2h", "1h30m", "1d"; a bare number is seconds.  Negative with a leading '-'.
 Result<std::int64_t> parse_duration(std::string_view text);
 
-// A moment in the past as realtime nanoseconds: a duration before now ("2h", "-2h"), "@SECONDS",
+// A moment in the past as realtime nanoseconds: a duration before now ("2h", "-2h", "2h ago"), "@SECONDS",
 // "today", "yesterday", "2026-11-21", "2026-11-21 15:04[:05]", "15:04[:05]" of today; local time.
 Result<std::int64_t> parse_moment(std::string_view text, std::int64_t now_ns);
 

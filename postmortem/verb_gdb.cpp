@@ -2,6 +2,7 @@
 #include "capture/collect.h"
 #include "capture/process_files.h"
 #include "postmortem/core_output.h"
+#include "postmortem/core_returns.h"
 #include "postmortem/escape.h"
 #include "postmortem/gdb_script.h"
 #include "postmortem/incident_text.h"
@@ -142,11 +143,13 @@ private:
         const std::string core = temporary->path() + "/core";
         Result<CopiedCore> copied = fail("");
         {
-            const UniqueFd fd(open(core.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+            const UniqueFd fd(open(core.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
             if (!fd)
                 return fail(Error::system("cannot create " + core));
             copied = fetch_core(located, fd.get(), false, temporary->path() + " (TMPDIR names another place)",
                                 opening.session, opening.signals);
+            if (copied)
+                put_returns_right(opening, fd.get());
         }
         if (!copied) {
             const std::string mini = opening.mini_core();
@@ -158,6 +161,16 @@ private:
         if ((copied->truncated || located.link.truncated) && !opening.mini_core().empty())
             opening.session.say("--mini opens the bundle's mini.core instead: registers and stacks as captured");
         return debug(opening, {core, join_name(located.link.join), located.link.file});
+    }
+
+    // Of functions whose return was probed, in gdb's copy of the core.
+    static void put_returns_right(const Opening &opening, int core) {
+        const auto threads = read_json(opening.bundle.bundle, "threads.json", threads_json_max);
+        if (!threads)
+            return; // gdb's commands will say so
+        const std::vector<ReplacedReturn> returns = replaced_returns(*threads);
+        if (const auto put = postmortem::put_returns_right(core, returns); !put)
+            opening.session.say("stacks end at functions whose return was probed: " + put.error().what);
     }
 
     // Scripts of its own, not those the bundle has: it may come from elsewhere, and they are programs.

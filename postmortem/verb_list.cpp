@@ -74,7 +74,7 @@ public:
     void declare(Options &options) override {
         options.text("--rule", "NAME", rule_, "only those of this rule");
         options.text("--comm", "GLOB", comm_, "only those whose process name matches");
-        options.value("--since", "TIME", "only later ones: \"2h\", \"today\", \"2026-11-21 15:04\"",
+        options.value("--since", "TIME", "only later ones: \"2h ago\", \"today\", \"2026-11-21 15:04\"",
                       [this](const std::string &given) { return take_since(given); });
         options.count("-n", "N", newest_, "only the newest N");
         options.flag("--reverse", reverse_, "newest first");
@@ -87,6 +87,7 @@ public:
         auto names = dir->names();
         if (!names)
             return fail(names.error());
+        const bool none = names->empty();
         const std::size_t most = newest_ ? static_cast<std::size_t>(*newest_) : SIZE_MAX;
         const bool filtered = !rule_.empty() || !comm_.empty() || since_ns_ != INT64_MIN;
         if (!filtered && names->size() > most)
@@ -102,8 +103,10 @@ public:
             print_json(rows, session);
         else if (!rows.empty())
             print_table(rows, session.out);
-        else
-            session.say(filtered ? "no incident matches" : "no incidents yet in " + dir->path());
+        else if (none)
+            session.say("no incidents yet in " + dir->path());
+        else if (most > 0)
+            session.say("no incident matches");
         return exit_done;
     }
 

@@ -57,8 +57,10 @@ public:
     }
 
     Result<int> run(Session &session) override {
-        if (directories_.empty())
-            return fail("replay needs --rules DIR");
+        if (directories_.empty()) {
+            session.say("replay needs --rules DIR (see 'incidentctl replay --help')");
+            return exit_usage;
+        }
         auto names = bundle_names(session);
         if (!names)
             return fail(names.error());
@@ -68,7 +70,7 @@ public:
         if (!parsed)
             return fail(parsed.error());
         for (const auto &diagnostic : parsed->diagnostics)
-            session.err.write(printable_lines(diagnostic.text()));
+            session.err.line(printable_lines(diagnostic.text(), 0));
         if (!parsed->ok())
             return exit_failed;
 
@@ -150,17 +152,6 @@ private:
                 asked.index = ordered.size() - 1;
             }
         return rules::replay(std::move(rules), ordered);
-    }
-
-    // Diagnostics hold file names and text of rules: one line each of what a terminal may be shown.
-    static std::string printable_lines(std::string_view text) {
-        std::string out;
-        for (std::size_t begin = 0; begin < text.size();) {
-            const std::size_t end = std::min(text.find('\n', begin), text.size());
-            out += printable(text.substr(begin, end - begin)) + "\n";
-            begin = end + 1;
-        }
-        return out;
     }
 
     void print(Session &session, const std::vector<std::vector<rules::Replayed>> &answers) const {

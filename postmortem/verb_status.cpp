@@ -100,7 +100,8 @@ private:
             });
             table.print(out_, 2);
         }
-        top_["rule_errors"].each([&](JsonView error) { out_.line("  " + out_.tone(Tone::Bad, shown(error))); });
+        top_["rule_errors"].each(
+            [&](JsonView error) { out_.line("  " + out_.tone(Tone::Bad, printable_lines(error.shown(), 4))); });
     }
 
     // "350 ns x 1200/s, 0.04 % CPU"; programs are shared by all rules of a kind, probes of functions are a rule's own.
@@ -121,6 +122,9 @@ private:
             "  {} of each CPU, {}; programs {} and incidentd {} of one CPU; {} of memory", share(cost["total"]),
             cost["budget"].present() ? "budget " + share(cost["budget"]) : "no budget", share(cost["programs"]),
             share(cost["daemon"]), size_text(cost["daemon_rss_bytes"].count())));
+        if (const JsonView strangers = cost["strangers"]; strangers["events_per_second"].count() > 0)
+            out_.line(fmt::format("  of the programs {} of one CPU for {} calls a second of processes no rule is about",
+                                  share(strangers["cpu_share"]), strangers["events_per_second"].count()));
         cost["steps"].each([&](JsonView step) {
             out_.line("  " + out_.tone(Tone::Warn, shown(step["what"])) + ", since " + shown(step["since"]) + ": " +
                       shown(step["why"]));

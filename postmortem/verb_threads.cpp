@@ -1,4 +1,4 @@
-// incidentctl threads: every thread as it was, the crashed one first.
+// incidentctl threads: every thread as it was, the one it happened in first.
 #include "postmortem/escape.h"
 #include "postmortem/examine.h"
 #include "postmortem/heap/view.h"
@@ -48,10 +48,10 @@ public:
             const JsonView heap = explained->incident.view()["heap"];
             if (session.json) {
                 chosen.push_back(*thread.raw());
-                if (thread["crashed"].flag() && heap["pointers"].is_array())
+                if (is_triggers_thread(explained->incident.view(), thread) && heap["pointers"].is_array())
                     chosen.back()["pointers"] = *heap["pointers"].raw();
             } else if (!session.out.closed()) {
-                print(thread, heap, session.out);
+                print(thread, explained->incident.view(), session.out);
             }
         });
         if (tid_ && shown == 0)
@@ -64,11 +64,12 @@ public:
     }
 
 private:
-    void print(JsonView thread, JsonView heap, Output &out) const {
-        const bool crashed = thread["crashed"].flag();
-        const std::string title =
-            fmt::format("{} {}{}", crashed ? "*" : " ", thread_title(thread), crashed ? "  crashed" : "");
-        out.line(out.tone(crashed ? Tone::Bad : Tone::Bold, title));
+    void print(JsonView thread, JsonView incident, Output &out) const {
+        const bool triggers = is_triggers_thread(incident, thread);
+        const std::string_view role = thread_role(incident, thread);
+        const std::string title = fmt::format("{} {}{}{}", triggers ? "*" : " ", thread_title(thread),
+                                              role == "thread" ? "" : "  ", role == "thread" ? "" : role);
+        out.line(out.tone(triggers ? Tone::Bad : Tone::Bold, title));
         if (const std::string call = thread_call(thread); !call.empty())
             out.line("    " + call);
         for (const std::string &line : stack_lines(thread, frames_max))
@@ -81,7 +82,7 @@ private:
         if (registers_)
             for (const std::string &line : register_lines(thread))
                 out.line("    " + line);
-        if (const auto pointers = heap_register_lines(heap); crashed && !pointers.empty()) {
+        if (const auto pointers = heap_register_lines(incident["heap"]); triggers && !pointers.empty()) {
             out.line(out.tone(Tone::Dim, "    pointers into the heap:"));
             for (const std::string &line : pointers)
                 out.line("      " + line);

@@ -6,8 +6,10 @@
 #include "postmortem/verbs.h"
 
 #include <algorithm>
+#include <array>
 #include <deque>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <future>
 #include <thread>
 
@@ -18,6 +20,9 @@ namespace {
 constexpr std::size_t thread_names_max = 65536;
 constexpr std::size_t block_bytes = 256 * 1024;
 constexpr std::size_t workers_max = 8;
+// As incident-bundle(5) has them.
+constexpr std::array<std::string_view, 8> event_kinds{"syscall", "open", "alloc", "signal",
+                                                      "fork",    "exec", "exit",  "trigger"};
 constexpr std::int64_t since_ever = INT64_MIN; // no --since; no duration is that long
 
 std::unordered_map<std::uint64_t, std::string> thread_names(const capture::Bundle &bundle) {
@@ -80,7 +85,13 @@ public:
         options.id(id_);
         options.count("-n", "N", last_, "only the last N events");
         options.count("--tid", "TID", query_.tid, "only this thread's");
-        options.text("--kind", "KIND", query_.kind, "only of this kind: syscall, open, signal, ...");
+        options.value("--kind", "KIND", fmt::format("only of this kind: {}", fmt::join(event_kinds, ", ")),
+                      [this](const std::string &given) -> Status {
+                          if (std::ranges::find(event_kinds, given) == event_kinds.end())
+                              return fail(fmt::format("'{}' is none of {}", given, fmt::join(event_kinds, ", ")));
+                          query_.kind = given;
+                          return {};
+                      });
         options.duration("--since", "TIME", since_ns_, "only from this long before the trigger on: -5s");
         options.flag("--errors", query_.errors, "only calls that failed");
         options.notes("Times are relative to the trigger.");

@@ -38,6 +38,8 @@ Engine::Engine(Engine &&) noexcept = default;
 Engine &Engine::operator=(Engine &&) noexcept = default;
 
 void Engine::decide(std::size_t rule, const Event &event, Answers answers, std::vector<Decision> &out) {
+    if (event.only && std::ranges::find(*event.only, rules_[rule].name) == event.only->end())
+        return;
     Decision decision = memory_[rule].rule.decide(rules_[rule], event, answers);
     const bool fired = decision.verdict == Verdict::Fire || decision.verdict == Verdict::Suppressed;
     if (fired || answers == Answers::All)

@@ -78,6 +78,8 @@ struct Event {
     std::uint64_t t_ns = 0; // monotonic
     ProcessFacts process;   // pid 0: of the host (txg_sync)
     EventKind what;
+    // It was made for these rules and is offered to no others; none: to all of its kind.
+    std::optional<std::vector<std::string>> only{};
 };
 
 enum class Verdict {
@@ -138,7 +140,7 @@ public:
     bool watches(const ProcessFacts &process) const;
     // Some enabled rule that wants recording has no `match` keys: every process is watched.
     bool watches_everything() const;
-    // Some enabled rule matches by comm / by cgroup or unit.
+    // Some enabled rule matches by comm / matches, counts or limits by cgroup or unit.
     bool looks_at_comm() const;
     bool looks_at_cgroup() const;
     // The signals on which some enabled rule may fire: when they kill, or when they do not.

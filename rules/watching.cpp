@@ -41,7 +41,10 @@ bool Engine::looks_at_comm() const {
 
 bool Engine::looks_at_cgroup() const {
     return std::any_of(rules_.begin(), rules_.end(), [](const Rule &rule) {
-        return rule.enabled && (!rule.match.cgroup.empty() || !rule.match.unit.empty());
+        const bool counts_by_it = std::any_of(rule.conditions.begin(), rule.conditions.end(),
+                                              [](const Condition &c) { return c.tally.by == TallyBy::Cgroup; });
+        return rule.enabled && (!rule.match.cgroup.empty() || !rule.match.unit.empty() || counts_by_it ||
+                                rule.limit.by == LimitBy::Cgroup);
     });
 }
 

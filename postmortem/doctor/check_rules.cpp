@@ -17,9 +17,12 @@ Findings check_rule_files(const Host &host) {
     for (const std::string &file : host.unseen_files())
         findings.push_back(unknown(file, host.as_root()));
     const auto enabled = std::ranges::count_if(host.rules(), &rules::Rule::enabled);
+    const std::size_t running = host.status() ? JsonView(*host.status())["rules"].size() : 0;
     if (enabled == 0 && host.unseen_files().empty())
         findings.push_back(bad(fmt::format("{} with no enabled rule", counted(host.rule_files(), "file", "files")),
-                               "nothing makes an incident",
+                               running ? fmt::format("incidentd still has {}, until it is told to reload or restarts",
+                                                     counted(running, "rule", "rules"))
+                                       : std::string("nothing makes an incident"),
                                "cp -n /usr/share/incidentd/rules.d/crash.toml /etc/incidentd/rules.d/ && "
                                "systemctl reload incidentd"));
     else if (findings.empty())
@@ -36,7 +39,9 @@ Findings check_rules_loaded(const Host &host) {
     std::vector<std::string> loaded, missing;
     status["rules"].each([&](JsonView rule) { loaded.emplace_back(rule["name"].text()); });
     status["rule_errors"].each([&](JsonView error) {
-        findings.push_back(bad(std::string(error.text()), "incidentd has not loaded it", "incidentd --check"));
+        const std::string_view text = error.text();
+        findings.push_back(
+            bad(std::string(text.substr(0, text.find('\n'))), "incidentd has not loaded it", "incidentd --check"));
     });
     for (const rules::Rule &rule : host.rules())
         if (rule.enabled && std::ranges::find(loaded, rule.name) == loaded.end())
@@ -61,7 +66,7 @@ Findings check_rule_states(const Host &host) {
         const std::string place = fmt::format("edit {}, then: systemctl reload incidentd", rule["source"].shown());
         active += state == "active";
         if (state == "unavailable")
-            findings.push_back(bad(fact, "it never fires", place));
+            findings.push_back(bad(fact, "it does nothing", place));
         else if (state == "degraded")
             findings.push_back(warn(fact, "", place));
     });

@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <dirent.h>
 #include <fmt/format.h>
 #include <iterator>
+#include <memory>
 #include <optional>
 #include <sys/stat.h>
 
@@ -15,32 +17,82 @@ namespace incident::postmortem::doctor {
 
 namespace {
 
-struct Wanted {
+struct Entry {
     std::string path;
-    mode_t mode;
-    std::uint32_t gid;
+    struct stat st {};
+    mode_t mode() const { return st.st_mode & 07777; }
 };
 
-Findings compare(const Host &host, const Wanted &wanted) {
-    struct stat st {};
-    if (::stat(wanted.path.c_str(), &st) != 0)
-        return {unknown(fmt::format("{}: {}", wanted.path, std::strerror(errno)), host.as_root())};
-    const mode_t mode = st.st_mode & 07777;
-    if (!S_ISDIR(st.st_mode))
-        return {bad(wanted.path + " is no directory", "no incident can be kept", "")};
-    if (st.st_uid != 0)
-        return {bad(fmt::format("{} belongs to uid {}", wanted.path, st.st_uid),
-                    "who owns it can change and remove incidents", "chown root " + shell_word(wanted.path))};
-    if (mode == wanted.mode && (mode == 0700 || st.st_gid == wanted.gid))
-        return {};
-    const bool open = (mode & ~wanted.mode & 077) != 0 || ((mode & 070) != 0 && st.st_gid != wanted.gid);
-    return {bad(fmt::format("{} has mode {:04o} and group {}", wanted.path, mode, st.st_gid),
-                open ? "bundles hold memory and files of processes: others may look in"
-                     : "the group of [access] cannot read the incidents",
-                "systemctl restart incidentd   # it sets what [access] says; or: " +
-                    (wanted.mode == 0700 ? fmt::format("chmod 0700 {}", shell_word(wanted.path))
-                                         : fmt::format("chgrp {0} {2} && chmod {1:04o} {2}", wanted.gid, wanted.mode,
-                                                       shell_word(wanted.path))))};
+std::string mode_text(const Entry &entry) {
+    return fmt::format("{} has mode {:04o} and group {}", entry.path, entry.mode(), entry.st.st_gid);
+}
+
+std::string restart_or(const std::string &command) {
+    return "systemctl restart incidentd   # it sets what [access] says; or: " + command;
+}
+
+// May they pass through the directory to what is in it?
+bool all_enter(const Entry &directory) {
+    return directory.mode() & 001;
+}
+bool group_enters(const Entry &directory, std::uint32_t gid) {
+    return all_enter(directory) || (directory.st.st_gid == gid && (directory.mode() & 010));
+}
+
+// Who may look into or change an entry of the state directory that should not: what counts is what they reach, so an
+// entry of root's alone is safe in a directory that all may list.  gid: the group that [access] lets read.
+Findings judge_entry(const Entry &state, const Entry &entry, std::optional<std::uint32_t> gid) {
+    const bool is_incidents = entry.path.ends_with("/incidents");
+    const std::string path = shell_word(entry.path);
+    if (entry.st.st_uid != 0)
+        return {bad(fmt::format("{} belongs to uid {}", entry.path, entry.st.st_uid),
+                    "who owns it can change and remove incidents", "chown root " + path)};
+    const bool others = all_enter(state) && (entry.mode() & 007);
+    const bool strange_group =
+        entry.st.st_gid != 0 && entry.st.st_gid != gid && (entry.mode() & 070) && group_enters(state, entry.st.st_gid);
+    if (others || strange_group)
+        return {bad(mode_text(entry), "bundles hold memory and files of processes: others may look in",
+                    restart_or(gid && is_incidents ? fmt::format("chgrp {0} {1} && chmod 2750 {1}", *gid, path)
+                                                   : fmt::format("chmod go-rwx {}", path)))};
+    if (gid && is_incidents && (entry.st.st_gid != *gid || (entry.mode() & 050) != 050))
+        return {bad(mode_text(entry), "the group of [access] cannot read the incidents",
+                    restart_or(fmt::format("chgrp {0} {1} && chmod 2750 {1}", *gid, path)))};
+    return {};
+}
+
+Findings judge_state(const Host &host, std::optional<std::uint32_t> gid) {
+    Entry state{host.questions().state};
+    if (::stat(state.path.c_str(), &state.st) != 0)
+        return {unknown(fmt::format("{}: {}", state.path, std::strerror(errno)), host.as_root())};
+    if (!S_ISDIR(state.st.st_mode))
+        return {bad(state.path + " is no directory", "no incident can be kept", "")};
+    const std::string path = shell_word(state.path);
+    Findings findings;
+    if (state.st.st_uid != 0)
+        return {bad(fmt::format("{} belongs to uid {}", state.path, state.st.st_uid),
+                    "who owns it can change and remove incidents", "chown root " + path)};
+    if ((state.mode() & 002) || ((state.mode() & 020) && state.st.st_gid != 0))
+        findings.push_back(bad(mode_text(state), "others can put their own files in place of incidents",
+                               restart_or("chmod go-w " + path)));
+    if (gid && !group_enters(state, *gid))
+        findings.push_back(
+            bad(mode_text(state), "the group of [access] cannot read the incidents", restart_or("chmod 0711 " + path)));
+    const std::unique_ptr<DIR, decltype([](DIR *dir) { ::closedir(dir); })> listing(::opendir(state.path.c_str()));
+    if (!listing) {
+        findings.push_back(unknown(fmt::format("{}: {}", state.path, std::strerror(errno)), host.as_root()));
+        return findings;
+    }
+    std::vector<std::string> names;
+    while (const dirent *found = ::readdir(listing.get()))
+        if (const std::string_view name = found->d_name; name != "." && name != "..")
+            names.emplace_back(name);
+    std::ranges::sort(names);
+    for (const std::string &name : names) {
+        Entry entry{state.path + "/" + name};
+        if (::lstat(entry.path.c_str(), &entry.st) == 0 && !S_ISLNK(entry.st.st_mode))
+            std::ranges::move(judge_entry(state, entry, gid), std::back_inserter(findings));
+    }
+    return findings;
 }
 
 } // namespace
@@ -56,10 +108,7 @@ Findings check_state_directory(const Host &host) {
     if (!group.empty() && !(gid = host.gid_of_group(group)))
         return {bad(fmt::format("[access] group = \"{}\": there is no such group", group),
                     "its members cannot read incidents", "groupadd --system " + shell_word(group))};
-    Findings findings = compare(host, {state, static_cast<mode_t>(gid ? 0711 : 0700), st.st_gid});
-    if (const std::string incidents = state + "/incidents"; ::stat(incidents.c_str(), &st) == 0 || errno != ENOENT)
-        std::ranges::move(compare(host, {incidents, static_cast<mode_t>(gid ? S_ISGID | 0750 : 0700), gid.value_or(0)}),
-                          std::back_inserter(findings));
+    Findings findings = judge_state(host, gid);
     if (findings.empty())
         findings.push_back(ok(gid ? fmt::format("{}, the incidents for group {}", state, group) : state));
     return findings;

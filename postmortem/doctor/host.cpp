@@ -162,9 +162,21 @@ void Host::survey(const Questions &questions) {
     status_ = ask(questions.state);
     if (status_ && !status_->is_object())
         status_ = fail("incidentd's answer is not a JSON object");
+    ask_where();
     read_rules();
     read_processes();
     read_programs();
+}
+
+// A running incidentd knows which files it was given; what was asked for by name goes first.
+void Host::ask_where() {
+    if (!status_)
+        return;
+    const JsonView status(*status_);
+    if (const std::string config(status["config"].text()); questions_.config.empty() && !config.empty())
+        config_file_ = config;
+    if (questions_.rules.empty())
+        status["rule_directories"].each([&](JsonView directory) { rule_dirs_.emplace_back(directory.text()); });
 }
 
 void Host::add_unread(const Error &error) {
@@ -178,8 +190,10 @@ void Host::add_diagnostics(const std::vector<rules::Diagnostic> &diagnostics) {
 }
 
 void Host::read_rules() {
-    const std::string config = questions_.config.empty() ? path(default_config) : questions_.config;
-    if (!questions_.config.empty() || exists(default_config)) {
+    const std::string config = !questions_.config.empty() ? questions_.config
+                               : !config_file_.empty()    ? config_file_
+                                                          : path(default_config);
+    if (!questions_.config.empty() || !config_file_.empty() || exists(default_config)) {
         if (auto text = capture::read_config_file(config)) {
             auto parsed = rules::parse_config({config, std::move(*text)});
             config_ = parsed.config;
@@ -188,7 +202,7 @@ void Host::read_rules() {
             add_unread(text.error());
         }
     }
-    std::vector<std::string> directories = questions_.rules;
+    std::vector<std::string> directories = questions_.rules.empty() ? rule_dirs_ : questions_.rules;
     if (directories.empty())
         for (const std::string &directory : default_rule_dirs)
             directories.push_back(path(directory));

@@ -46,8 +46,8 @@ std::string shell_word(const std::string &text);
 
 struct Questions {
     std::string state = "/var/lib/incidentd";
-    std::string config;             // "": the default file, where it is
-    std::vector<std::string> rules; // empty: the default directories
+    std::string config;             // "": the running incidentd's, else the default file, where it is
+    std::vector<std::string> rules; // empty: the running incidentd's, else the default directories
 };
 
 class Host {
@@ -105,6 +105,7 @@ public:
 private:
     void add_unread(const Error &error);
     void add_diagnostics(const std::vector<rules::Diagnostic> &diagnostics);
+    void ask_where();
     void read_rules();
     void read_processes();
     void read_programs();
@@ -114,6 +115,8 @@ private:
     Questions questions_;
     SystemdConfig coredump_conf_, journald_conf_;
     Result<Json> status_ = fail("incidentd was not asked");
+    std::string config_file_;            // of the running incidentd; "": none, or it was not asked
+    std::vector<std::string> rule_dirs_; // likewise
     rules::Config config_;
     std::vector<rules::Rule> rules_;
     std::vector<std::string> file_errors_, file_warnings_, unseen_files_;

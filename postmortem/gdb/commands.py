@@ -79,10 +79,10 @@ A * stands before the thread it happened in."""
     name = "threads"
 
     def show(self):
-        known = debuggee.threads()
+        known, happened_in = debuggee.threads(), number(bundle().incident(), "thread", "tid")
         for thread in bundle().threads():
             tid = number(thread, "tid")
-            died = get(thread, "crashed") is True
+            died = get(thread, "crashed") is True or (tid is not None and tid == happened_in)
             num = "thread %d" % known[tid].num if tid in known else "not in core"
             line = "%s %-11s  %s[%s]  %s" % (
                 "*" if died else " ",

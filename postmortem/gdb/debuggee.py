@@ -10,10 +10,46 @@ from . import text
 REGISTERS = "rax rbx rcx rdx rsi rdi rbp rsp r8 r9 r10 r11 r12 r13 r14 r15 rip".split()
 
 
+# LWP → the bundle's tid, where they differ: a process in a pid namespace dumps its core with the ids it knows itself
+# (task_pid_vnr() in fs/binfmt_elf.c), while the bundle has those of the host.
+_tid_of_lwp = {}
+
+
+def tid(thread):
+    """The bundle's tid of gdb's thread."""
+    lwp = thread.ptid[1] or thread.ptid[2]
+    return _tid_of_lwp.get(lwp, lwp)
+
+
 def threads():
-    """tid → gdb's thread; in a core the LWP is the tid the kernel knew."""
-    known = {thread.ptid[1] or thread.ptid[2]: thread for thread in gdb.selected_inferior().threads()}
+    """tid → gdb's thread."""
+    known = {tid(thread): thread for thread in gdb.selected_inferior().threads()}
     return dict(sorted(known.items(), key=lambda item: item[1].num))
+
+
+def learn_tids(incident, bundle_threads):
+    """Once there is a core: which of its threads are which of the bundle's, whatever the core calls them."""
+    _tid_of_lwp.clear()
+    pid, inner = text.number(incident, "process", "pid"), text.number(incident, "process", "ns_pid")
+    if not present() or not pid or not inner or pid == inner or pid in threads():
+        return  # the same namespace, or a core with the bundle's own ids (mini.core)
+    # A thread is known by where its stack is: no two of a process have theirs in one place.
+    tids = {}
+    for thread in bundle_threads:
+        stack_pointer = text.number(thread, "registers", "rsp")
+        if stack_pointer:
+            tids.setdefault(stack_pointer, []).append(text.number(thread, "tid"))
+    found = {}
+    with selection_kept():
+        for thread in gdb.selected_inferior().threads():
+            frame = newest_frame(thread)
+            alike = tids.get(register(frame, "rsp"), []) if frame else []
+            lwp = thread.ptid[1] or thread.ptid[2]
+            if len(alike) == 1:
+                found[lwp] = alike[0]
+            elif lwp == inner:
+                found[lwp] = pid
+    _tid_of_lwp.update(found)
 
 
 def present():
@@ -23,7 +59,7 @@ def present():
 
 def selected_tid():
     thread = gdb.selected_thread()
-    return (thread.ptid[1] or thread.ptid[2]) if thread else None
+    return tid(thread) if thread else None
 
 
 def selected_frame():
@@ -81,10 +117,10 @@ def newest_frame(thread):
 
 def label(thread):
     """ "thread 2 (tid 4243)" """
-    return "thread %d (tid %d)" % (thread.num, thread.ptid[1] or thread.ptid[2])
+    return "thread %d (tid %d)" % (thread.num, tid(thread))
 
 
-def tid_label(tid, known):
-    if tid is None:
+def tid_label(number, known):
+    if number is None:
         return "a thread that is not named"
-    return label(known[tid]) if tid in known else "tid %d" % tid
+    return label(known[number]) if number in known else "tid %d" % number

@@ -2,7 +2,7 @@
 
 import gdb
 
-from . import commands, debuggee, explain, memory, opener, timeline, values
+from . import commands, debuggee, explain, memory, opener, returns, timeline, values
 from .bundle import bundle
 from .text import number, text, tone, write
 
@@ -32,9 +32,11 @@ def start(opening):
         incident = bundle().incident()
         if opening:
             opener.load(bundle())
+        returns.install(bundle())
     except gdb.GdbError as error:
         write("incident: " + str(error))
         return
+    debuggee.learn_tids(incident, thread_list())
     died = debuggee.threads().get(number(incident, "thread", "tid"))
     if died:
         died.switch()
@@ -53,7 +55,14 @@ def start(opening):
 
 def thread(died):
     if died:
-        return "%d, tid %d, selected" % (died.num, died.ptid[1] or died.ptid[2])
+        return "%d, tid %d, selected" % (died.num, debuggee.tid(died))
     if not debuggee.present():
         return "none: there is no core"
-    return "the one that died is not in the core"
+    return "the one it happened in is not in the core"
+
+
+def thread_list():
+    try:
+        return bundle().threads()
+    except gdb.GdbError:
+        return []  # the incident is worth showing all the same

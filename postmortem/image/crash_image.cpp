@@ -33,7 +33,7 @@ user_regs_struct registers_of(JsonView json) {
     regs.rdx = value("rdx");
     regs.rsi = value("rsi");
     regs.rdi = value("rdi");
-    regs.orig_rax = value("orig_rax");
+    regs.orig_rax = json["orig_rax"].natural().value_or(~0ull); // none: in no system call
     regs.rip = value("rip");
     regs.cs = value("cs");
     regs.eflags = value("eflags");
@@ -52,7 +52,6 @@ ImageThread thread_of(JsonView json) {
     ImageThread thread;
     thread.tid = static_cast<std::uint32_t>(json["tid"].count());
     thread.comm = json["comm"].text();
-    thread.crashed = json["crashed"].flag();
     if (json["registers"].is_object())
         thread.registers = registers_of(json["registers"]);
     if (json["syscall"]["in_flight"].flag())
@@ -238,10 +237,13 @@ Result<CrashImage> read_crash_image(const capture::Bundle &bundle, const Inciden
     if (!threads)
         return fail(threads.error());
     JsonView(*threads).each([&](JsonView thread) {
-        if (image.threads.size() < threads_max)
-            image.threads.push_back(thread_of(thread));
+        if (image.threads.size() >= threads_max)
+            return;
+        ImageThread &added = image.threads.emplace_back(thread_of(thread));
+        // a bundle that names no thread may still say which died
+        added.is_triggers = incident.tid() ? added.tid == incident.tid() : thread["crashed"].flag();
     });
-    std::ranges::stable_partition(image.threads, &ImageThread::crashed);
+    std::ranges::stable_partition(image.threads, &ImageThread::is_triggers);
 
     image.auxv = bundle.read("process/auxv", auxv_max).value_or("");
     if (const auto maps = bundle.read("process/maps", maps_max))

@@ -21,7 +21,7 @@ namespace incident::postmortem {
 struct ImageThread {
     std::uint32_t tid = 0;
     std::string comm;
-    bool crashed = false;                      // the one it happened in
+    bool is_triggers = false;                  // the one it happened in
     std::optional<user_regs_struct> registers; // as ptrace(2) orders them; nothing: not captured
     std::string in_call;                       // name of the system call it was in; "" none
 };
@@ -48,7 +48,7 @@ struct CrashImage {
     capture::Maps maps;
     bool maps_whole = false; // every mapping is known; else those around the crash
     std::vector<ImageModule> modules;
-    std::vector<ImageThread> threads; // the crashed one first
+    std::vector<ImageThread> threads; // the one it happened in first
     ImageMemory memory;
     std::string abort_message; // what glibc left in memory before abort(3); "" none found
     std::string perf_map;      // /tmp/perf-PID.map; "" none

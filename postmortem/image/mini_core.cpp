@@ -125,7 +125,7 @@ CoreNotes Builder::core_notes() {
         notes.add_prstatus(image_, thread);
         if (!std::exchange(first, false))
             continue;
-        if (!thread.crashed && image_.threads.front().crashed)
+        if (!thread.is_triggers && image_.threads.front().is_triggers)
             note("the thread it happened in is left out: its registers are not known");
         notes.add_prpsinfo(image_);
         if (image_.has_siginfo)

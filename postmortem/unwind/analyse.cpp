@@ -204,6 +204,8 @@ Analysis Analyser::result() {
         }
     }
     analysis.instruction = std::move(findings_.instruction);
+    analysis.interrupted = std::move(findings_.interrupted);
+    analysis.call = std::move(findings_.call);
     analysis.argument_frame = findings_.argument_frame;
     analysis.arguments = std::move(findings_.arguments);
     analysis.exception = std::move(findings_.exception);

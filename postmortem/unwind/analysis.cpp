@@ -104,7 +104,23 @@ Json to_json(const Instruction &instruction) {
             {"is_call", instruction.is_call},
             {"is_jump", instruction.is_jump},
             {"is_return", instruction.is_return},
-            {"base_argument", instruction.base_argument}};
+            {"base_untouched", instruction.base_untouched}};
+}
+
+Json to_json(const Interrupted &interrupted) {
+    Json registers = Json::object();
+    for (const auto &[name, value] : interrupted.registers)
+        registers[name] = hex(value);
+    return {{"frame", interrupted.frame},
+            {"registers", std::move(registers)},
+            {"instruction", interrupted.instruction ? to_json(*interrupted.instruction) : Json()},
+            {"signal", interrupted.signal},
+            {"code", interrupted.code},
+            {"address", hex(interrupted.address)}};
+}
+
+Json to_json(const CallToNowhere &call) {
+    return {{"text", call.text}, {"target", call.target ? Json(hex(*call.target)) : Json()}};
 }
 
 Json to_json(const Argument &argument) {
@@ -128,6 +144,8 @@ Json to_json(const Analysis &analysis) {
     return {{"threads", std::move(threads)},
             {"modules", std::move(modules)},
             {"instruction", analysis.instruction ? to_json(*analysis.instruction) : Json()},
+            {"interrupted", analysis.interrupted ? to_json(*analysis.interrupted) : Json()},
+            {"call", analysis.call ? to_json(*analysis.call) : Json()},
             {"argument_frame", analysis.argument_frame},
             {"arguments", std::move(arguments)},
             {"exception", analysis.exception ? to_json(*analysis.exception) : Json()},
@@ -181,8 +199,28 @@ Instruction instruction_from(JsonView json) {
     instruction.is_call = json["is_call"].flag();
     instruction.is_jump = json["is_jump"].flag();
     instruction.is_return = json["is_return"].flag();
-    instruction.base_argument = small(json["base_argument"]);
+    instruction.base_untouched = json["base_untouched"].flag();
     return instruction;
+}
+
+Interrupted interrupted_from(JsonView json) {
+    constexpr std::size_t registers_max = 64;
+    Interrupted interrupted;
+    interrupted.frame = small(json["frame"]);
+    json["registers"].members([&](const std::string &name, JsonView value) {
+        if (interrupted.registers.size() < registers_max)
+            interrupted.registers[name.substr(0, analysis_text_max)] = value.count();
+    });
+    if (json["instruction"].is_object())
+        interrupted.instruction = instruction_from(json["instruction"]);
+    interrupted.signal = static_cast<int>(json["signal"].integer().value_or(0));
+    interrupted.code = static_cast<int>(json["code"].integer().value_or(0));
+    interrupted.address = json["address"].count();
+    return interrupted;
+}
+
+CallToNowhere call_to_nowhere_from(JsonView json) {
+    return {text_of(json["text"]), json["target"].natural()};
 }
 
 Argument argument_from(JsonView json) {
@@ -206,6 +244,10 @@ Analysis analysis_from(JsonView json) {
     read_list(json["modules"], analysis.modules, analysis_modules_max, module_state_from);
     if (json["instruction"].is_object())
         analysis.instruction = instruction_from(json["instruction"]);
+    if (json["interrupted"].is_object())
+        analysis.interrupted = interrupted_from(json["interrupted"]);
+    if (json["call"].is_object())
+        analysis.call = call_to_nowhere_from(json["call"]);
     analysis.argument_frame = small(json["argument_frame"]);
     read_list(json["arguments"], analysis.arguments, analysis_arguments_max, argument_from);
     if (json["exception"].is_object())

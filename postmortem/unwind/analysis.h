@@ -5,6 +5,7 @@
 #include "postmortem/json_view.h"
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -65,7 +66,23 @@ struct Instruction {
     std::string text; // AT&T, as gdb shows by default
     std::optional<Operand> memory;
     bool is_call = false, is_jump = false, is_return = false;
-    unsigned base_argument = 0; // the operand's base is this argument of the function (from 1), untouched since; 0: no
+    bool base_untouched = false; // nothing in the function has written to the operand's base since it was entered
+};
+
+// Where a signal handler that is on the crashed thread's stack has interrupted it, as the kernel put it there
+// (struct rt_sigframe).
+struct Interrupted {
+    unsigned frame = 0; // index in the thread's frames of the function that was interrupted
+    std::map<std::string, std::uint64_t> registers;
+    std::optional<Instruction> instruction; // at rip
+    int signal = 0, code = 0;               // of its siginfo
+    std::uint64_t address = 0;              // si_addr, where that is what the code says it has
+};
+
+// The call whose return address is on top of the stack, where nothing at the instruction pointer can be executed.
+struct CallToNowhere {
+    std::string text;
+    std::optional<std::uint64_t> target; // evaluated with the registers and memory as captured
 };
 
 // A formal parameter of a frame, where DWARF's location of it can be evaluated with what was captured.
@@ -87,6 +104,8 @@ struct Analysis {
     std::vector<ThreadStack> threads; // as image.threads, in their order
     std::vector<ModuleState> modules; // as image.modules, in their order; last "[vdso]" where it is known
     std::optional<Instruction> instruction;
+    std::optional<Interrupted> interrupted;
+    std::optional<CallToNowhere> call;
     unsigned argument_frame = 0; // index in the crashed thread's frames of the function the arguments are of
     std::vector<Argument> arguments;
     std::optional<Exception> exception;
@@ -100,6 +119,8 @@ Json to_json(const Frame &frame);
 Json to_json(const ThreadStack &stack);
 Json to_json(const ModuleState &module);
 Json to_json(const Instruction &instruction);
+Json to_json(const Interrupted &interrupted);
+Json to_json(const CallToNowhere &call);
 Json to_json(const Argument &argument);
 Json to_json(const Exception &exception);
 Json to_json(const Analysis &analysis);
@@ -109,6 +130,8 @@ Frame frame_from(JsonView json);
 ThreadStack thread_stack_from(JsonView json);
 ModuleState module_state_from(JsonView json);
 Instruction instruction_from(JsonView json);
+Interrupted interrupted_from(JsonView json);
+CallToNowhere call_to_nowhere_from(JsonView json);
 Argument argument_from(JsonView json);
 Exception exception_from(JsonView json);
 Analysis analysis_from(JsonView json);

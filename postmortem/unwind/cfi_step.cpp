@@ -60,6 +60,11 @@ bool is_signal_frame(Dwarf_Frame *frame) {
     return is;
 }
 
+bool begins_at(Dwarf_Frame *frame, std::uint64_t linked) {
+    Dwarf_Addr start = 0;
+    return dwarf_frame_info(frame, &start, nullptr, nullptr) >= 0 && start == linked;
+}
+
 std::optional<std::uint64_t> cfa_of(Dwarf_Frame *frame, const Registers &registers, ProcessMemory &memory,
                                     std::uint64_t bias) {
     const Location cfa = cfa_location(frame, {registers, memory, bias, std::nullopt, {}});

@@ -23,6 +23,8 @@ struct CfiStep {
 
 // The frame is a signal's trampoline: its caller was interrupted, at exactly its address.
 bool is_signal_frame(Dwarf_Frame *frame);
+// Its rules begin to hold at that address: as a rule a function's first.
+bool begins_at(Dwarf_Frame *frame, std::uint64_t linked);
 std::optional<std::uint64_t> cfa_of(Dwarf_Frame *frame, const Registers &registers, ProcessMemory &memory,
                                     std::uint64_t bias);
 CfiStep step_by_cfi(Dwarf_Frame *frame, const Registers &registers, ProcessMemory &memory, std::uint64_t bias);

@@ -5,9 +5,11 @@
 #include "postmortem/unwind/cxx_exception.h"
 #include "postmortem/unwind/entry_register.h"
 #include "postmortem/unwind/machine_code.h"
+#include "postmortem/unwind/sigframe.h"
 #include "postmortem/unwind/stack.h"
 
 #include <algorithm>
+#include <csignal>
 
 namespace incident::postmortem {
 
@@ -30,32 +32,96 @@ private:
     std::size_t said_ = 0;
 };
 
-// Which argument of the function the operand's base still is.
-unsigned base_argument(const Instruction &instruction, const NamedStack &stack, ModuleSet &modules) {
+// Whether the operand's base, one of the registers arguments are passed in, still holds what its function was entered
+// with.
+bool base_untouched(const Instruction &instruction, const NamedStack &stack, ModuleSet &modules) {
     if (!instruction.memory || stack.sources.empty() || stack.sources.front().module == ModuleSet::none)
-        return 0;
+        return false;
     ElfModule *module = modules.elf(stack.sources.front().module);
     if (!module)
-        return 0;
+        return false;
     const auto scope = modules.parsing(stack.sources.front().module, Part::file);
     const Symbol *function = module->symbols().function_at(instruction.address - module->bias());
-    // a clone made for one caller (.isra, .constprop, .part) takes its arguments as it likes
+    // a function's cold part is jumped to out of its middle
     if (!function || !function->size || std::string_view(function->name).find('.') != std::string_view::npos)
-        return 0;
+        return false;
     const std::uint64_t entry = function->address + module->bias();
     const std::string &base = instruction.memory->base;
-    return untouched_since_entry(base, entry, entry + function->size, instruction.address, modules)
-               ? argument_number(base)
-               : 0;
+    return untouched_since_entry(base, entry, entry + function->size, instruction.address, modules);
+}
+
+user_regs_struct registers_of(const Registers &known, const user_regs_struct &of_thread) {
+    user_regs_struct registers = of_thread; // fs_base and kin are the thread's
+    const auto value = [&](unsigned number) { return known[number].value_or(0); };
+    registers.rax = value(dwarf_rax);
+    registers.rdx = value(dwarf_rdx);
+    registers.rcx = value(dwarf_rcx);
+    registers.rbx = value(dwarf_rbx);
+    registers.rsi = value(dwarf_rsi);
+    registers.rdi = value(dwarf_rdi);
+    registers.rbp = value(dwarf_rbp);
+    registers.rsp = value(dwarf_rsp);
+    registers.r8 = value(8);
+    registers.r9 = value(9);
+    registers.r10 = value(10);
+    registers.r11 = value(11);
+    registers.r12 = value(12);
+    registers.r13 = value(13);
+    registers.r14 = value(14);
+    registers.r15 = value(15);
+    registers.rip = value(dwarf_rip);
+    return registers;
+}
+
+// The innermost signal handler's: what it has interrupted, where all of that was captured.
+std::optional<Interrupted> interrupted_by_handler(const ImageThread &thread, const NamedStack &stack,
+                                                  ModuleSet &modules) {
+    const auto &frames = stack.walk.frames;
+    const auto trampoline = std::ranges::find_if(frames, &WalkFrame::signal_frame);
+    if (trampoline == frames.end() || trampoline + 1 == frames.end() || !trampoline->registers[dwarf_rsp])
+        return std::nullopt;
+    const auto walked = static_cast<std::size_t>(trampoline - frames.begin()) + 1;
+    const auto shown = std::ranges::find(stack.sources, walked, &FrameSource::walked);
+    auto siginfo = siginfo_of_sigframe(*trampoline->registers[dwarf_rsp], modules);
+    // Without SA_SIGINFO only the page fault's address is known, and not which signal the handler is for.
+    const auto page_fault = page_fault_of_sigframe(*trampoline->registers[dwarf_rsp], modules);
+    if (page_fault &&
+        !(siginfo && siginfo->address == *page_fault && (siginfo->signal == SIGSEGV || siginfo->signal == SIGBUS)))
+        siginfo = FrameSiginfo{0, 0, *page_fault};
+    const auto registers = registers_of_sigframe_whole(*trampoline->registers[dwarf_rsp], modules);
+    if (shown == stack.sources.end() || !siginfo || !registers)
+        return std::nullopt;
+    Interrupted interrupted;
+    interrupted.frame = static_cast<unsigned>(shown - stack.sources.begin());
+    for (unsigned number = 0; number < register_names.size(); ++number)
+        interrupted.registers[std::string(register_names[number])] = *(*registers)[number];
+    interrupted.signal = siginfo->signal;
+    interrupted.code = siginfo->code;
+    interrupted.address = siginfo->address;
+    interrupted.instruction = instruction_at(registers_of(*registers, *thread.registers), modules);
+    return interrupted;
+}
+
+// What was called, where nothing can be executed at the instruction pointer and the top of the stack follows a call.
+std::optional<CallToNowhere> call_to_nowhere(const ImageThread &thread, const NamedStack &stack, ModuleSet &modules) {
+    const auto &frames = stack.walk.frames;
+    const capture::Mapping *here = modules.image().maps.find(thread.registers->rip);
+    if ((here && here->execute) || frames.size() < 2 || frames[1].exact)
+        return std::nullopt;
+    return call_ending_at(frames[1].ip, *thread.registers, modules);
 }
 
 // Of the thread it happened in; where the image does not say which, of its first.
 void say_particulars(const ImageThread &thread, const NamedStack &stack, ModuleSet &modules, const Answers &answers) {
     if (thread.registers)
         if (auto instruction = instruction_at(*thread.registers, modules)) {
-            instruction->base_argument = base_argument(*instruction, stack, modules);
+            instruction->base_untouched = base_untouched(*instruction, stack, modules);
             answers.say({{"instruction", to_json(*instruction)}});
         }
+    if (const auto interrupted = thread.registers ? interrupted_by_handler(thread, stack, modules) : std::nullopt)
+        answers.say({{"interrupted", to_json(*interrupted)}});
+    if (const auto call = thread.registers ? call_to_nowhere(thread, stack, modules) : std::nullopt)
+        answers.say({{"call_to_nowhere", to_json(*call)}});
     if (const auto frame = frame_with_debug_info(stack)) {
         Json arguments = Json::array();
         for (const Argument &argument : arguments_of(modules, stack, *frame))
@@ -124,6 +190,10 @@ void add_answer(std::string_view line, Findings &findings) {
         }
     } else if (view["instruction"].is_object()) {
         findings.instruction = instruction_from(view["instruction"]);
+    } else if (view["interrupted"].is_object()) {
+        findings.interrupted = interrupted_from(view["interrupted"]);
+    } else if (view["call_to_nowhere"].is_object()) {
+        findings.call = call_to_nowhere_from(view["call_to_nowhere"]);
     } else if (view["arguments"].is_array()) {
         findings.arguments.clear();
         findings.argument_frame =

@@ -15,7 +15,9 @@ struct Findings {
     std::vector<std::optional<ThreadStack>> stacks;  // by thread
     std::vector<std::optional<ModuleState>> modules; // by module, then the vdso
     std::optional<Instruction> instruction;
-    bool particulars_done = false; // instruction, arguments, exception
+    std::optional<Interrupted> interrupted;
+    std::optional<CallToNowhere> call;
+    bool particulars_done = false; // instruction, what was interrupted, arguments, exception
     unsigned argument_frame = 0;
     std::vector<Argument> arguments;
     std::optional<Exception> exception;

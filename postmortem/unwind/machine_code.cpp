@@ -137,6 +137,34 @@ std::optional<Instruction::Operand> operand_of(const Decoded &decoded, const use
     return operand;
 }
 
+std::string text_of(const Decoded &decoded, std::uint64_t address) {
+    ZydisFormatter formatter;
+    char text[256];
+    ZydisFormatterInit(&formatter, ZYDIS_FORMATTER_STYLE_ATT);
+    for (const ZydisFormatterProperty padding : {ZYDIS_FORMATTER_PROP_DISP_PADDING, ZYDIS_FORMATTER_PROP_IMM_PADDING,
+                                                 ZYDIS_FORMATTER_PROP_ADDR_PADDING_ABSOLUTE})
+        ZydisFormatterSetProperty(&formatter, padding, ZYDIS_PADDING_DISABLED);
+    const bool formatted = ZYAN_SUCCESS(ZydisFormatterFormatInstruction(
+        &formatter, &decoded.instruction, decoded.operands.data(), decoded.instruction.operand_count_visible, text,
+        sizeof text, address, nullptr));
+    return formatted ? without_spaces_between(text) : "";
+}
+
+// Where a call leads; registers: as it was made.
+std::optional<std::uint64_t> target_of(const Decoded &decoded, const user_regs_struct &registers,
+                                       ProcessMemory &memory) {
+    const ZydisDecodedOperand &operand = decoded.operands[0];
+    const std::uint64_t next = registers.rip + decoded.instruction.length;
+    if (operand.type == ZYDIS_OPERAND_TYPE_IMMEDIATE && operand.imm.is_relative)
+        return next + operand.imm.value.u;
+    if (operand.type == ZYDIS_OPERAND_TYPE_REGISTER)
+        return value_of(operand.reg.value, registers, next);
+    if (operand.type != ZYDIS_OPERAND_TYPE_MEMORY)
+        return std::nullopt;
+    const auto at = operand_of(decoded, registers);
+    return at ? memory.word(at->address) : std::nullopt;
+}
+
 } // namespace
 
 std::optional<Instruction> instruction_at(const user_regs_struct &registers, ProcessMemory &memory) {
@@ -147,16 +175,7 @@ std::optional<Instruction> instruction_at(const user_regs_struct &registers, Pro
         return std::nullopt;
     Instruction instruction;
     instruction.address = registers.rip;
-    ZydisFormatter formatter;
-    char text[256];
-    ZydisFormatterInit(&formatter, ZYDIS_FORMATTER_STYLE_ATT);
-    for (const ZydisFormatterProperty padding : {ZYDIS_FORMATTER_PROP_DISP_PADDING, ZYDIS_FORMATTER_PROP_IMM_PADDING,
-                                                 ZYDIS_FORMATTER_PROP_ADDR_PADDING_ABSOLUTE})
-        ZydisFormatterSetProperty(&formatter, padding, ZYDIS_PADDING_DISABLED);
-    if (ZYAN_SUCCESS(ZydisFormatterFormatInstruction(&formatter, &decoded.instruction, decoded.operands.data(),
-                                                     decoded.instruction.operand_count_visible, text, sizeof text,
-                                                     registers.rip, nullptr)))
-        instruction.text = without_spaces_between(text);
+    instruction.text = text_of(decoded, registers.rip);
     instruction.memory = operand_of(decoded, registers);
     const ZydisInstructionCategory category = decoded.instruction.meta.category;
     instruction.is_call = category == ZYDIS_CATEGORY_CALL;
@@ -181,6 +200,30 @@ CallBefore call_before(std::uint64_t return_address, ProcessMemory &memory) {
         if (operand.type == ZYDIS_OPERAND_TYPE_IMMEDIATE && operand.imm.is_relative)
             found.target = return_address + operand.imm.value.u;
         return found;
+    }
+    return found;
+}
+
+std::optional<CallToNowhere> call_ending_at(std::uint64_t return_address, const user_regs_struct &behind,
+                                            ProcessMemory &memory) {
+    std::optional<CallToNowhere> found;
+    for (std::size_t length = 2; length <= longest_call && length <= return_address; ++length) {
+        char bytes[longest_call];
+        Decoded decoded;
+        if (memory.read(return_address - length, std::span(bytes, length)) != length)
+            break;
+        if (!decode(bytes, length, decoded) || decoded.instruction.length != length ||
+            decoded.instruction.meta.category != ZYDIS_CATEGORY_CALL)
+            continue;
+        user_regs_struct registers = behind;
+        registers.rip = return_address - length;
+        registers.rsp += sizeof(std::uint64_t); // it has pushed the return address
+        CallToNowhere call{text_of(decoded, registers.rip), target_of(decoded, registers, memory)};
+        // More than one length may decode as a call: the one that led where the thread is was made.
+        if (call.target == behind.rip)
+            return call;
+        if (!found)
+            found = std::move(call);
     }
     return found;
 }

@@ -19,6 +19,10 @@ struct CallBefore {
     std::optional<std::uint64_t> target;                             // of a direct call
 };
 CallBefore call_before(std::uint64_t return_address, ProcessMemory &memory);
+// The call that ends at a return address, and where it leads with the registers as they are right behind it; nothing:
+// no call is known to end there.
+std::optional<CallToNowhere> call_ending_at(std::uint64_t return_address, const user_regs_struct &behind,
+                                            ProcessMemory &memory);
 
 // The beginning of a function that sets up a frame pointer.
 struct Prologue {

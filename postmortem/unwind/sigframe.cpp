@@ -18,6 +18,10 @@ constexpr std::array<unsigned, 17> sigcontext_order{8,         9,         10,   
                                                     14,        15,        dwarf_rdi, dwarf_rsi, dwarf_rbp, dwarf_rbx,
                                                     dwarf_rdx, dwarf_rax, dwarf_rcx, dwarf_rsp, dwarf_rip};
 
+// Behind the 256 bytes of sigcontext_64 and the signal mask's 8 ends the ucontext, and the siginfo begins.
+constexpr std::uint64_t siginfo_at = sigcontext_at + 256 + 8;
+constexpr std::uint64_t trapno_at = sigcontext_at + 160, cr2_at = sigcontext_at + 176;
+
 } // namespace
 
 bool is_sigreturn_at(std::uint64_t address, ProcessMemory &memory) {
@@ -39,6 +43,29 @@ std::optional<Registers> registers_of_sigframe(std::uint64_t stack_pointer, Proc
         at += sizeof(std::uint64_t);
     }
     return registers;
+}
+
+std::optional<Registers> registers_of_sigframe_whole(std::uint64_t stack_pointer, ProcessMemory &memory) {
+    std::uint64_t unread = 0;
+    auto registers = registers_of_sigframe(stack_pointer, memory, unread);
+    const bool whole =
+        registers && std::ranges::all_of(*registers, [](const auto &value) { return value.has_value(); });
+    return whole ? registers : std::nullopt;
+}
+
+std::optional<FrameSiginfo> siginfo_of_sigframe(std::uint64_t stack_pointer, ProcessMemory &memory) {
+    // int si_signo, si_errno, si_code, padding; then the union (asm-generic/siginfo.h)
+    const auto number = memory.word(stack_pointer + siginfo_at), code = memory.word(stack_pointer + siginfo_at + 8);
+    const auto address = memory.word(stack_pointer + siginfo_at + 16);
+    if (!number || !code || !address)
+        return std::nullopt;
+    return FrameSiginfo{static_cast<int>(static_cast<std::uint32_t>(*number)),
+                        static_cast<int>(static_cast<std::uint32_t>(*code)), *address};
+}
+
+std::optional<std::uint64_t> page_fault_of_sigframe(std::uint64_t stack_pointer, ProcessMemory &memory) {
+    constexpr std::uint64_t page_fault = 14; // X86_TRAP_PF
+    return memory.word(stack_pointer + trapno_at) == page_fault ? memory.word(stack_pointer + cr2_at) : std::nullopt;
 }
 
 } // namespace incident::postmortem

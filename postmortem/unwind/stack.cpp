@@ -67,9 +67,11 @@ NamedStack StackNamer::name(const ImageThread &thread, std::size_t frames_max) {
         stack.frames.resize(frames_max);
         named.sources.resize(frames_max);
     }
-    stack.truncated = cut || !walk.outermost;
+    stack.truncated = cut || !walk.outermost || !walk.doubt.empty();
     if (cut)
         stack.reason = fmt::format("more than {} frames", frames_max);
+    else if (walk.outermost && !walk.doubt.empty())
+        stack.reason = walk.doubt;
     else if (walk.outermost)
         stack.reason = stack.frames.back().symbol.empty()
                            ? "the outermost frame"

@@ -33,14 +33,15 @@ std::string_view without_version(std::string_view name) {
     return name.substr(0, name.find('@'));
 }
 
-bool is_code(Elf *elf, const GElf_Sym &symbol, int type) {
-    if (type == STT_FUNC || type == STT_GNU_IFUNC)
-        return true;
-    if (type != STT_NOTYPE || symbol.st_shndx >= SHN_LORESERVE)
-        return false;
-    GElf_Shdr section;
-    Elf_Scn *scn = elf_getscn(elf, symbol.st_shndx);
-    return scn && gelf_getshdr(scn, &section) && (section.sh_flags & SHF_EXECINSTR);
+// The section a symbol lies in, as it is linked; empty where it lies in none (SHN_ABS, SHN_XINDEX).
+GElf_Shdr section_of(Elf *elf, const GElf_Sym &symbol) {
+    GElf_Shdr section{};
+    Elf_Scn *scn = symbol.st_shndx < SHN_LORESERVE ? elf_getscn(elf, symbol.st_shndx) : nullptr;
+    return scn && gelf_getshdr(scn, &section) ? section : GElf_Shdr{};
+}
+
+bool is_code(const GElf_Shdr &section, int type) {
+    return type == STT_FUNC || type == STT_GNU_IFUNC || (type == STT_NOTYPE && (section.sh_flags & SHF_EXECINSTR));
 }
 
 } // namespace
@@ -62,7 +63,8 @@ void Symbols::add(Elf *elf) {
             const int type = GELF_ST_TYPE(symbol.st_info);
             if (symbol.st_shndx == SHN_UNDEF || type == STT_FILE || type == STT_SECTION || type == STT_TLS)
                 continue;
-            const bool code = is_code(elf, symbol, type);
+            const GElf_Shdr section = section_of(elf, symbol);
+            const bool code = is_code(section, type);
             if (!code && type != STT_OBJECT)
                 continue;
             const char *name = elf_strptr(elf, header.sh_link, symbol.st_name);
@@ -73,7 +75,8 @@ void Symbols::add(Elf *elf) {
                 return;
             }
             (code ? functions_ : data_)
-                .push_back({symbol.st_value, symbol.st_size, name, preference_of(symbol, name), code});
+                .push_back({symbol.st_value, symbol.st_size, section.sh_addr + section.sh_size, name,
+                            preference_of(symbol, name), code});
         }
     }
 }
@@ -95,7 +98,7 @@ const Symbol *Symbols::at(const std::vector<Symbol> &symbols, std::uint64_t addr
     for (std::size_t looked = 0; it != symbols.begin() && looked < look_back_max; ++looked) {
         const Symbol &symbol = *--it;
         if (symbol.size == 0) {
-            if (!unsized)
+            if (!unsized && address < symbol.section_end)
                 unsized = &symbol;
         } else if (address - symbol.address < symbol.size) {
             return &symbol; // a label within it does not hide it

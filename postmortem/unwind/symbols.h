@@ -14,6 +14,7 @@ namespace incident::postmortem {
 
 struct Symbol {
     std::uint64_t address = 0, size = 0; // as linked
+    std::uint64_t section_end = 0;       // no name reaches beyond its section
     const char *name = nullptr;          // in the ELF file's own string table
     std::uint8_t preference = 0;         // among those of one address: higher is better
     bool function = false;               // code, else data
@@ -27,7 +28,8 @@ public:
     void add(Elf *elf);
     void sort(); // once, when all are added
 
-    // The code symbol an address lies in: its best name.  One without a size reaches to the next.
+    // The code symbol an address lies in: its best name.  One without a size reaches to the next, or to the end of
+    // its section.
     const Symbol *function_at(std::uint64_t address) const;
     const Symbol *data_at(std::uint64_t address) const; // that begins there, or spans it
     // Where a code symbol of this name (without its version) begins.

@@ -170,6 +170,13 @@ std::optional<Step> Walker::cfi(WalkFrame &frame, std::size_t index) {
             if (FrameHandle exact = find(frame.ip))
                 rules = std::move(exact);
     }
+    // A function entered by a return to its very beginning, as makecontext(3) arranges it: the address before belongs
+    // to whatever is linked there.
+    if (!rules && !frame.exact)
+        if (FrameHandle entered = find(frame.ip); entered && begins_at(entered.get(), frame.ip - module->bias())) {
+            rules = std::move(entered);
+            frame.exact = true;
+        }
     if (!rules)
         return std::nullopt;
     const auto scope = modules_.parsing(index, Part::file);
@@ -249,14 +256,22 @@ std::optional<Step> Walker::top_of_stack(const WalkFrame &frame, std::size_t mod
     return popped(frame.registers, *stack, frame.registers[dwarf_rbp], by_stack_pointer);
 }
 
-// Only where it looks true: in a function whose beginning can be read, that beginning sets up a frame
-// pointer; the one it saved lies above; and the return address follows a call.
+// Only where it looks true: the function's beginning, where it can be read, sets up a frame pointer; the one it
+// saved lies above, in the same mapping: another stack's frames are not its callers; and the return address follows a
+// call.  Of a file that cannot be read nothing tells whether its function has one: the register may still be an outer
+// function's, and frames would be passed over.  So it may of generated code and of functions without a name: there the
+// step is taken, and the stack no longer called whole.
 std::optional<Step> Walker::frame_pointer(const WalkFrame &frame, std::size_t module) {
     const auto stack = frame.registers[dwarf_rsp], base = frame.registers[dwarf_rbp];
-    if (const auto start = function_start(frame.look_up(), module)) {
+    const auto start = function_start(frame.look_up(), module);
+    if (module != ModuleSet::none && !modules_.elf(module))
+        return std::nullopt;
+    bool sure = false;
+    if (start) {
         const Prologue prologue = prologue_at(*start, modules_);
         if (prologue.readable && !prologue.frame_pointer)
             return std::nullopt;
+        sure = prologue.frame_pointer;
         if (prologue.readable && frame.exact && stack) {
             if (frame.ip < prologue.pushed || is_return_at(frame.ip, modules_))
                 return popped(frame.registers, *stack, base, by_stack_pointer);
@@ -266,10 +281,18 @@ std::optional<Step> Walker::frame_pointer(const WalkFrame &frame, std::size_t mo
     }
     if (!base || !stack || *base < *stack || *base % sizeof(std::uint64_t) != 0)
         return std::nullopt;
+    if (const capture::Mapping *here = maps_.find(*stack); here && here != maps_.find(*base))
+        return stop(
+            fmt::format("the frame pointer, {:#x}, leads to another stack than the one at {:#x}", *base, *stack));
     const auto saved = modules_.word(*base);
     if (!saved)
         return std::nullopt;
-    return popped(frame.registers, *base + 8, saved, by_frame_pointer);
+    auto step = popped(frame.registers, *base + 8, saved, by_frame_pointer);
+    if (step && !sure && walk_.doubt.empty())
+        walk_.doubt = fmt::format("frames may be missing behind {:#x}, which was left by the frame pointer without "
+                                  "knowing whether its function sets one up",
+                                  frame.ip);
+    return step;
 }
 
 // What a caller has to be, however it was found.

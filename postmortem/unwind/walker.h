@@ -29,6 +29,7 @@ struct Walk {
     std::vector<WalkFrame> frames;
     bool outermost = false; // the last frame has no caller
     std::string reason;     // why it ends there, where it is not
+    std::string doubt;      // why frames may be missing before its end; "" none are
 };
 
 Walk walk_stack(const user_regs_struct &registers, ModuleSet &modules, std::size_t frames_max);

@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <csignal>
 
 namespace incident::postmortem {
@@ -27,25 +28,50 @@ constexpr std::string_view asserting[] = {"__assert_fail", "__GI___assert_fail",
 constexpr std::string_view stack_checking[] = {"__stack_chk_fail", "__GI___stack_chk_fail"};
 constexpr std::string_view fortifying[] = {"__chk_fail", "__GI___chk_fail", "__fortify_fail", "__GI___fortify_fail"};
 constexpr std::string_view heap_checking[] = {"malloc_printerr"};
-constexpr std::string_view terminating[] = {"std::terminate", "__cxxabiv1::__terminate"};
-constexpr std::string_view throwing[] = {"__cxa_throw", "__cxxabiv1::__cxa_throw", "__cxa_rethrow",
-                                         "__cxxabiv1::__cxa_rethrow"};
+// The personality routine aborts in no other way than by std::terminate(), which may be nameless there.
+constexpr std::string_view terminating[] = {"std::terminate", "__cxxabiv1::__terminate", "__gxx_personality_v0"};
+constexpr std::string_view throwing[] = {"__cxa_throw", "__cxxabiv1::__cxa_throw"};
+constexpr std::string_view rethrowing[] = {"__cxa_rethrow", "__cxxabiv1::__cxa_rethrow", "std::rethrow_exception"};
+
+bool is_one_of(const Frame &frame, Names names) {
+    return std::ranges::find(names, frame.symbol) != names.end();
+}
+
+// What aborting goes through on its way to the kernel: named as such, or nameless in a library.
+bool is_runtime(const Frame &frame) {
+    const std::string_view name = frame.symbol;
+    const std::string_view file = std::string_view(frame.module).substr(frame.module.rfind('/') + 1);
+    return name.empty() || is_one_of(frame, aborting) || name.starts_with("__assert") || name.starts_with("_Unwind_") ||
+           name.starts_with("__gxx_") || name.starts_with("__cxxabiv1::") || name.starts_with("__cxa_") ||
+           name.starts_with("__gnu_cxx::__verbose_terminate_handler") || file.starts_with("libc.so") ||
+           file.starts_with("libc-") || file.starts_with("libstdc++.so") || file.starts_with("libgcc_s.so");
+}
 
 class Abort {
 public:
     explicit Abort(const Evidence &evidence) : e_(evidence) {}
 
     std::optional<Claim> judge() const {
-        if (const Frame *frame = e_.frame_of(stack_checking))
-            return stack_smashed(*frame);
-        if (const Frame *frame = e_.frame_of(asserting))
-            return assertion(*frame);
-        if (const Frame *frame = e_.frame_of(heap_checking))
-            return heap(*frame);
-        if (const Frame *frame = e_.frame_of(fortifying))
-            return fortified(*frame);
-        if (const Frame *frame = e_.frame_of(terminating))
-            return terminated(*frame);
+        const ThreadStack *stack = e_.stack();
+        // The innermost that reports is what aborted: further out are those that led there, and what a signal handler
+        // interrupted has not aborted at all.
+        for (std::size_t i = 0; stack && i < stack->frames.size() && !stack->frames[i].signal_frame; ++i) {
+            const Frame &frame = stack->frames[i];
+            if (is_one_of(frame, stack_checking))
+                return stack_smashed(frame);
+            if (is_one_of(frame, asserting))
+                return assertion(frame);
+            if (is_one_of(frame, heap_checking))
+                return heap(frame);
+            if (is_one_of(frame, fortifying)) { // by which __stack_chk_fail() reports, too
+                const Frame *reporter = e_.caller_of(frame, fortifying);
+                return reporter && is_one_of(*reporter, stack_checking) ? stack_smashed(*reporter) : fortified(frame);
+            }
+            if (is_one_of(frame, terminating))
+                return terminated(i);
+            if (!is_runtime(frame))
+                break;
+        }
         return by_message();
     }
 
@@ -65,11 +91,12 @@ private:
             claim.facts.push_back(fmt::format("{} {}", what, place_text(*caller)));
     }
 
+    // What changed the guard may be a write past the end of a buffer of that function, of one it called, or any other.
     Claim stack_smashed(const Frame &frame) const {
         const Frame *caller = e_.caller_of(frame, stack_checking);
-        Claim made = claim(fmt::format("stack smashing: past the end of a buffer on the stack of {} was written",
+        Claim made = claim(fmt::format("stack smashing detected: the guard on the stack of {} had changed",
                                        caller ? function_text(*caller) : "a function"));
-        blame(made, frame, stack_checking, "__stack_chk_fail found the canary changed in");
+        blame(made, frame, stack_checking, "__stack_chk_fail was called by");
         return made;
     }
 
@@ -79,11 +106,28 @@ private:
         return made;
     }
 
-    // What was being freed was allocated, as the recorded heap has it.
+    // What was being freed was allocated, as the recorded heap has it, which has missed nothing.
     bool freed_alive() const {
         const auto *last =
             e_.heap && !e_.image.threads.empty() ? e_.heap->last_call(e_.image.threads.front().tid) : nullptr;
-        return last && last->kind == bpf::HEAP_FREED && !(last->flags & bpf::HEAP_UNKNOWN);
+        return last && last->kind == bpf::HEAP_FREED && !(last->flags & bpf::HEAP_UNKNOWN) &&
+               e_.heap->heap.unrecorded() == 0;
+    }
+
+    // What glibc's words leave open (malloc/malloc.c): it finds a chunk freed twice for certain only where it has that
+    // very chunk among those it keeps; what it finds wrong about a chunk that is given to free() or realloc() may be
+    // overwritten, or no chunk at all.
+    std::string what_heap() const {
+        const std::string &text = message();
+        if (text.find("double free detected") != std::string::npos)
+            return "double free";
+        if (text.find("double free or corruption") != std::string::npos)
+            return freed_alive() ? "heap corrupted, found by glibc's allocator"
+                                 : "heap corrupted or freed twice, found by glibc's allocator";
+        const bool of_pointer = text.starts_with("free()") || text.starts_with("realloc()") ||
+                                text.starts_with("munmap_chunk()") || text.starts_with("mremap_chunk()");
+        return of_pointer ? "heap corrupted or a wrong pointer given to it, found by glibc's allocator"
+                          : "heap corrupted, found by glibc's allocator";
     }
 
     // The caller that is not the allocator's own.
@@ -120,51 +164,75 @@ private:
                                                   "realloc",
                                                   "calloc",
                                                   "_int_free_maybe_consolidate"};
-        // "double free or corruption" may be either; freed while it was alive, it was not the former.
-        const bool either = message().find("or corruption") != std::string::npos;
-        const bool twice = message().find("double free") != std::string::npos && !(either && freed_alive());
-        Claim made = claim(fmt::format("{}{}", twice ? "double free" : "heap corrupted, found by glibc's allocator",
-                                       message().empty() ? "" : ": " + message()));
-        blame(made, frame, allocator, twice ? "freed again by" : "noticed in");
+        Claim made = claim(what_heap() + (message().empty() ? "" : ": " + message()));
+        blame(made, frame, allocator, "noticed in a call by");
         return made;
     }
 
+    // __chk_fail() is the end of checks of many kinds: sizes of copies, of descriptor sets, of format strings.
     Claim fortified(const Frame &frame) const {
         const Frame *caller = e_.caller_of(frame, fortifying);
-        Claim made = claim(fmt::format("buffer overflow prevented: {} was to write past the end of its buffer",
-                                       caller ? function_text(*caller) : "a fortified function"));
+        Claim made = claim(fmt::format("a check compiled in (_FORTIFY_SOURCE) has failed in {}{}",
+                                       caller ? function_text(*caller) : "a fortified function",
+                                       message().empty() ? "" : ": " + message()));
         if (caller)
             blame(made, *caller, fortifying, "called by");
         return made;
     }
 
-    Claim terminated(const Frame &frame) const {
-        const Frame *thrower = e_.frame_of(throwing);
+    // The frame next outside of std::terminate() that is not the C++ library's.
+    static const Frame *thrower_outside(const ThreadStack &stack, std::size_t terminate, bool &unwinding) {
+        for (std::size_t i = terminate + 1; i < stack.frames.size(); ++i) {
+            const Frame &frame = stack.frames[i];
+            if (is_one_of(frame, throwing) || is_one_of(frame, rethrowing))
+                return &frame;
+            const std::string_view name = frame.symbol;
+            unwinding = unwinding || name.starts_with("__gxx_personality") || name.ends_with("__cxa_call_terminate");
+            if (!is_runtime(frame) && !is_one_of(frame, terminating))
+                return nullptr;
+        }
+        return nullptr;
+    }
+
+    Claim terminated(std::size_t at) const {
+        const ThreadStack &stack = *e_.stack();
+        bool unwinding = stack.frames[at].symbol == "__gxx_personality_v0";
+        const Frame *thrower = thrower_outside(stack, at, unwinding);
         const auto &exception = e_.analysis.exception;
+        const bool known = exception && !exception->type.empty();
         Claim made;
-        if (!thrower) {
+        // "throw;" with nothing to throw goes the same way as one that is thrown on and not caught.
+        if (!thrower || (is_one_of(*thrower, rethrowing) && !known)) {
             made = claim("std::terminate() was called");
+            if (thrower)
+                made.facts.push_back("by " + place_text(*thrower) +
+                                     ": an exception thrown on that nobody caught, or none there to be thrown on");
         } else {
-            std::string text = "uncaught C++ exception";
-            if (exception && !exception->type.empty())
-                text += " of type " + exception->type;
+            std::string text = unwinding ? "C++ exception that could not leave a function that lets none out"
+                                         : "uncaught C++ exception";
+            if (known)
+                text += (unwinding ? ", of type " : " of type ") + exception->type;
             if (exception && !exception->what.empty())
                 text += ": " + exception->what;
             made = claim(std::move(text));
-            blame(made, *thrower, throwing, "thrown in");
         }
-        made.facts.push_back("on the stack: " + place_text(frame));
+        if (thrower) {
+            std::vector<std::string_view> both(std::begin(throwing), std::end(throwing));
+            both.insert(both.end(), std::begin(rethrowing), std::end(rethrowing));
+            blame(made, *thrower, both, is_one_of(*thrower, rethrowing) ? "thrown on in" : "thrown in");
+        }
+        made.facts.push_back("on the stack: " + place_text(stack.frames[at]));
         return made;
     }
 
     // Without names for the frames glibc's own words must do, and they are quite its own.
     std::optional<Claim> by_message() const {
         if (message().find("*** stack smashing detected ***") != std::string::npos)
-            return claim("stack smashing: past the end of a buffer on a function's stack was written");
+            return claim("stack smashing detected: the guard on a function's stack had changed");
         if (message().find(": Assertion `") != std::string::npos && message().ends_with("' failed."))
             return claim("assertion failed: " + message());
         const Frame *abort = e_.frame_of(abort_itself);
-        if (!abort)
+        if (!abort || e_.behind_signal_frame(*abort))
             return std::nullopt;
         const Frame *caller = e_.caller_of(*abort, aborting);
         if (!caller)

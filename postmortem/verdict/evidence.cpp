@@ -9,7 +9,7 @@
 namespace incident::postmortem {
 
 const user_regs_struct *Evidence::registers() const {
-    if (image.threads.empty() || !image.threads.front().crashed || !image.threads.front().registers)
+    if (image.threads.empty() || !image.threads.front().is_triggers || !image.threads.front().registers)
         return nullptr;
     return &*image.threads.front().registers;
 }
@@ -39,9 +39,17 @@ const Frame *Evidence::caller_of(const Frame &frame, Names passed_over) const {
     return nullptr;
 }
 
+bool Evidence::behind_signal_frame(const Frame &frame) const {
+    const auto &frames = stack()->frames;
+    return std::any_of(frames.data(), &frame, [](const Frame &inner) { return inner.signal_frame; });
+}
+
 bool Evidence::is_fault() const {
     const std::int64_t code = signal()["code"].integer().value_or(0);
-    return image.has_siginfo && code > 0 && signal()["fatal"].flag();
+    // An exception leaves -1 where a system call has its number (arch/x86/entry/entry_64.S); seccomp's SIGSYS is one's.
+    const user_regs_struct *of_thread = registers();
+    const bool in_call = of_thread && static_cast<std::int64_t>(of_thread->orig_rax) >= 0 && image.signal != SIGSYS;
+    return image.has_siginfo && code > 0 && signal()["fatal"].flag() && !in_call;
 }
 
 std::optional<std::uint64_t> Evidence::fault_address() const {
@@ -93,7 +101,7 @@ std::string bytes_text(std::uint64_t bytes) {
         return fmt::format("{:.3g} MiB", static_cast<double>(bytes) / mib);
     if (bytes >= kib)
         return fmt::format("{:.3g} KiB", static_cast<double>(bytes) / kib);
-    return fmt::format("{} bytes", bytes);
+    return fmt::format("{} byte{}", bytes, bytes == 1 ? "" : "s");
 }
 
 std::string mapping_text(const capture::Mapping &mapping) {

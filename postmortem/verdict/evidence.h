@@ -24,8 +24,11 @@ struct Evidence {
     const Frame *frame_of(Names functions) const;
     // The first frame outside of it that is neither inlined into it nor one of these; null: none.
     const Frame *caller_of(const Frame &frame, Names passed_over = {}) const;
+    // It was interrupted by a signal handler that is on the stack.
+    bool behind_signal_frame(const Frame &frame) const;
     JsonView signal() const { return incident.view()["signal"]; }
-    // SIGSEGV and kin that the thread's own instruction raised: si_code is the kernel's (sigaction(2)).
+    // SIGSEGV and kin that the thread's own instruction raised: si_code is the kernel's (sigaction(2)), and the thread
+    // was in no system call, such as the one a handler passes its siginfo on with (rt_tgsigqueueinfo(2)).
     bool is_fault() const;
     std::optional<std::uint64_t> fault_address() const; // si_addr, of a fault
     std::uint32_t sender() const;                       // tgid; 0 unknown
@@ -46,13 +49,14 @@ std::optional<std::uint64_t> register_value(const user_regs_struct &registers, s
 std::string signal_fact(const Evidence &evidence);
 
 // Each says nothing where it is not about its matter.
-std::optional<Claim> judge_heap(const Evidence &evidence);       // what the recorded heap proves
-std::optional<Claim> judge_heap_check(const Evidence &evidence); // what it knows of where the allocator has stopped
-std::optional<Claim> judge_fault(const Evidence &evidence);      // SIGSEGV, SIGBUS
-std::optional<Claim> judge_trap(const Evidence &evidence);       // SIGFPE, SIGILL, SIGTRAP, SIGSYS
-std::optional<Claim> judge_abort(const Evidence &evidence);      // SIGABRT raised by the process itself
-std::optional<Claim> judge_killed(const Evidence &evidence);     // a signal somebody sent
-std::optional<Claim> judge_oom(const Evidence &evidence);        // chosen by the OOM killer
-std::optional<Claim> judge_waiting(const Evidence &evidence);    // blocked, or a slow call
+std::optional<Claim> judge_heap(const Evidence &evidence);        // what the recorded heap proves
+std::optional<Claim> judge_heap_check(const Evidence &evidence);  // what it knows of where the allocator has stopped
+std::optional<Claim> judge_first_fault(const Evidence &evidence); // a fault it had a handler for, before it died
+std::optional<Claim> judge_fault(const Evidence &evidence);       // SIGSEGV, SIGBUS
+std::optional<Claim> judge_trap(const Evidence &evidence);        // SIGFPE, SIGILL, SIGTRAP, SIGSYS
+std::optional<Claim> judge_abort(const Evidence &evidence);       // SIGABRT raised by the process itself
+std::optional<Claim> judge_killed(const Evidence &evidence);      // a signal somebody sent
+std::optional<Claim> judge_oom(const Evidence &evidence);         // chosen by the OOM killer
+std::optional<Claim> judge_waiting(const Evidence &evidence);     // blocked, or a slow call
 
 } // namespace incident::postmortem

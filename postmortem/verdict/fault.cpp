@@ -1,4 +1,4 @@
-// SIGSEGV and SIGBUS of the thread's own instruction: which pointer was wrong, and how.
+// SIGSEGV and SIGBUS of the thread's own instruction: which address was wrong, and how.
 #include "postmortem/verdict/evidence.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,9 @@ namespace {
 constexpr std::uint64_t null_pages = 65536;            // vm.mmap_min_addr: nothing is ever mapped below
 constexpr std::uint64_t user_end = 0x0000800000000000; // canonical addresses of user space end here (4-level paging)
 constexpr std::uint64_t kernel_begin = 0xffff800000000000;
-constexpr std::uint64_t stack_reach = 1u << 20; // how far from its stack pointer a frame's own access may lie
+constexpr std::uint64_t stack_reach = 1u << 20; // how far beyond the end of its stack a frame may reach
+constexpr std::uint64_t red_zone = 128;         // below the stack pointer, for a leaf's own use (psABI, 3.2.2)
+constexpr std::uint64_t pushed_most = 64;       // bytes an instruction pushes: call 8, enter a few words
 constexpr std::uint64_t limits_max = 1u << 20;
 
 bool canonical(std::uint64_t address) {
@@ -49,7 +51,7 @@ public:
         const std::string_view code = e_.signal()["code_name"].text();
         if (number == SIGBUS)
             return beyond_file(code);
-        if (code == "SI_KERNEL" || (code == "SEGV_MAPERR" && !canonical(address_)))
+        if (code == "SI_KERNEL")
             return non_canonical();
         if (auto claim = jumped(code))
             return claim;
@@ -93,46 +95,60 @@ private:
                address_ - memory->address < std::max<std::uint64_t>(memory->bytes, 1);
     }
 
+    // A null pointer is a register that holds 0, with what the program adds to it as a constant.  With an index either
+    // register may be the pointer; an address without a register was written down as it is; of thread-local storage and
+    // the stack pointer 0 is another matter.
+    static bool is_null_pointer(const Instruction::Operand &memory, std::optional<std::uint64_t> base) {
+        return base == 0 && memory.index.empty() && memory.segment.empty() && memory.base != "rsp" &&
+               memory.base != "esp" && memory.base != "rip";
+    }
+
     std::optional<Claim> null_pointer() const {
         if (!operand_met())
             return std::nullopt;
         const Instruction::Operand &memory = *operand();
-        const auto base = register_value(regs_, memory.base);
+        const bool null = is_null_pointer(memory, register_value(regs_, memory.base));
         Claim claim;
-        if (base && *base != 0)
-            claim.text = fmt::format("bad pointer: {} {} at {:#x}, close to null, where nothing is mapped", where(),
-                                     access(memory), address_);
+        if (!null)
+            claim.text = fmt::format("bad address: {} {} at {:#x}, in the lowest {}, where nothing is mapped", where(),
+                                     access(memory), address_, bytes_text(null_pages));
         else if (address_ == 0)
             claim.text = fmt::format("null dereference: {} {} at a null pointer", where(), access(memory));
         else
             claim.text = fmt::format("null dereference: {} {} at offset {:#x} of a null pointer", where(),
                                      access(memory), address_);
         claim.facts = {signal_fact(e_), instruction_fact()};
-        arguments(claim);
-        if (const unsigned number = instruction_->base_argument;
-            number && base == 0 && frame_ && !frame_->inlined && claim.text.find("argument ") == std::string::npos) {
-            claim.text += fmt::format("; argument {} of {} is null", number, where());
-            claim.facts.push_back(fmt::format("argument {} is passed in {}, which nothing in {} has written to since",
-                                              number, memory.base, where()));
+        const bool named = arguments(claim, null);
+        if (instruction_->base_untouched && null && frame_ && !frame_->inlined) {
+            if (!named)
+                claim.text += fmt::format("; {} was entered with 0 in {}", where(), memory.base);
+            claim.facts.push_back(
+                fmt::format("nothing in {} has written to {} since it was entered", where(), memory.base));
         }
         return claim;
     }
 
-    // Pointer arguments that hold the wrong address itself.
-    void arguments(Claim &claim) const {
+    // Pointer arguments that are null.  In the sentence only the one of the function the fault is in: of several, and
+    // of outer functions', nothing says which has to do with it.  Whether the sentence names one.
+    bool arguments(Claim &claim, bool null_dereference) const {
         const ThreadStack *stack = e_.stack();
         if (!stack || e_.analysis.argument_frame >= stack->frames.size())
-            return;
+            return false;
         const Frame &frame = stack->frames[e_.analysis.argument_frame];
+        const Argument *only = nullptr;
+        std::size_t count = 0;
         for (const Argument &argument : e_.analysis.arguments) {
-            if (!argument.is_pointer || argument.value != 0)
+            if (!argument.is_pointer || argument.value != 0 || argument.name.empty())
                 continue;
-            claim.facts.push_back(fmt::format("argument {} of {}, {}, is null ({})", argument.number + 1,
-                                              function_text(frame), argument.name, argument.how));
-            if (claim.text.find("argument ") == std::string::npos)
-                claim.text += fmt::format("; argument {} of {} ({}) is null", argument.number + 1, function_text(frame),
-                                          argument.name);
+            claim.facts.push_back(
+                fmt::format("{} of {} is null ({})", argument.name, function_text(frame), argument.how));
+            only = &argument;
+            ++count;
         }
+        if (!null_dereference || count != 1 || e_.analysis.argument_frame != 0)
+            return false;
+        claim.text += fmt::format("; its argument {} is null", only->name);
+        return true;
     }
 
     std::optional<Claim> non_canonical() const {
@@ -140,7 +156,7 @@ private:
             Claim claim;
             const auto base = register_value(regs_, memory->base);
             const std::uint64_t pointer = base && !canonical(*base) ? *base : memory->address;
-            claim.text = fmt::format("bad pointer: {} {} at {:#x}, which is no possible address", where(),
+            claim.text = fmt::format("bad address: {} {} at {:#x}, which is no possible address", where(),
                                      access(*memory), memory->address);
             claim.facts = {signal_fact(e_) + ": what the processor raises for a non-canonical address",
                            instruction_fact()};
@@ -154,7 +170,7 @@ private:
                 return std::nullopt;
             Claim claim;
             claim.text =
-                fmt::format("overwritten stack: {} returns to {:#x}, which is no possible address", where(), *target);
+                fmt::format("bad return address: {} returns to {:#x}, which is no possible address", where(), *target);
             claim.facts = {signal_fact(e_),
                            fmt::format("the instruction is \"{}\" and the stack pointer, {:#x}, points at {:#x}",
                                        instruction_->text, regs_.rsp, *target)};
@@ -172,8 +188,7 @@ private:
         Claim claim;
         const capture::Mapping *mapping = e_.image.maps.find(address_);
         if (address_ < null_pages)
-            claim.text = address_ == 0 ? "jump to null: a null function pointer was called"
-                                       : fmt::format("jump to {:#x}, close to null", address_);
+            claim.text = address_ == 0 ? "jump to null" : fmt::format("jump to {:#x}, close to null", address_);
         else if (mapping && code == "SEGV_ACCERR" && !mapping->execute)
             claim.text = fmt::format("jump into memory that is not executable: {}", mapping_text(*mapping));
         else if (!mapping && e_.image.maps_whole)
@@ -182,10 +197,16 @@ private:
             return std::nullopt;
         claim.facts = {signal_fact(e_), fmt::format("the instruction pointer is {:#x} itself", regs_.rip)};
         const ThreadStack *stack = e_.stack();
-        if (stack && stack->frames.size() > 1 && stack->frames[1].how.starts_with("return address"))
-            claim.facts.push_back("on top of the stack is a return address, to " + place_text(stack->frames[1]));
-        else if (address_ == 0)
-            claim.text = "jump to null"; // called, jumped or returned: not known
+        if (!stack || stack->frames.size() < 2 || !stack->frames[1].how.starts_with("return address"))
+            return claim; // called, jumped or returned: not known
+        claim.facts.push_back("on top of the stack is a return address, to " + place_text(stack->frames[1]));
+        // A function that was called may have jumped on from there; the call itself leads here only if its operand
+        // does.
+        if (const auto &call = e_.analysis.call; call && call->target == address_) {
+            claim.facts.push_back(fmt::format("before it stands \"{}\", which leads to {:#x}", call->text, address_));
+            if (address_ == 0)
+                claim.text += ": a null function pointer was called";
+        }
         return claim;
     }
 
@@ -209,10 +230,13 @@ private:
         const bool guard = at && !at->read && !at->write && !at->execute; // pthread_attr_setguardsize(3)
         if (above == all.end() || !above->write || (at && !guard) || (guard && at->end != above->start))
             return std::nullopt;
-        const bool near_pointer = regs_.rsp + stack_reach > address_ && address_ + stack_reach > regs_.rsp;
-        const bool at_the_end =
-            regs_.rsp < above->start + stack_reach && above->start - address_ < stack_reach && regs_.rsp < above->end;
-        if (!near_pointer || !at_the_end)
+        // A frame in use lies above its stack pointer, but for the red zone and what the instruction pushes: a write
+        // far below that, or from a frame that still has room, went past something else.
+        const bool in_frame = address_ + red_zone + pushed_most >= regs_.rsp;
+        const bool at_the_end = regs_.rsp < above->start + red_zone + pushed_most &&
+                                above->start - address_ < stack_reach &&
+                                above->start - std::min<std::uint64_t>(above->start, regs_.rsp) < stack_reach;
+        if (!in_frame || !at_the_end)
             return std::nullopt;
         // The kernel lets a main thread's stack grow at any access until its limit (expand_stack(), mm/mmap.c);
         // any other thread has what lies above its guard.
@@ -284,25 +308,27 @@ private:
         return claim;
     }
 
-    // Not mapped any more, where a recorded munmap says so.
+    // Not mapped; since a recorded munmap(2), where there is one.
     std::optional<Claim> unmapped() const {
         if (!operand_met() || !e_.image.maps_whole || e_.image.maps.find(address_))
             return std::nullopt;
         Claim claim;
-        claim.text =
-            fmt::format("bad pointer: {} {} at {:#x}, where nothing is mapped", where(), access(*operand()), address_);
+        const bool kernels = address_ >= kernel_begin;
+        claim.text = fmt::format("bad address: {} {} at {:#x}, {}", where(), access(*operand()), address_,
+                                 kernels ? "which is the kernel's" : "where nothing is mapped");
         claim.facts = {signal_fact(e_), instruction_fact()};
         if (const auto base = register_value(regs_, operand()->base))
             if (const std::string text = text_in(*base); !text.empty())
                 claim.facts.push_back(fmt::format("read as text the pointer is \"{}\"", text));
+        // Whether the pointer was meant for what lay there, or ran into it from elsewhere, is not known.
         if (auto fact = unmapped_by(); !fact.empty()) {
-            claim.text = fmt::format("use after munmap: {} {} at {:#x}, which was mapped until shortly before", where(),
-                                     access(*operand()), address_);
+            claim.text += " any more since a munmap()";
             claim.facts.push_back(std::move(fact));
         }
         return claim;
     }
 
+    // The last munmap(2) of the address before it was touched; "" none was recorded.
     std::string unmapped_by() const {
         std::string fact;
         const std::int64_t trigger = e_.incident.trigger_ns().value_or(0);
@@ -314,12 +340,12 @@ private:
                 return true;
             const JsonView event(*parsed);
             const auto start = event["args"].at(0).natural(), length = event["args"].at(1).natural();
-            if (event["name"].text() != "munmap" || !start || !length || event["ret"].integer() != 0 ||
+            const std::int64_t at = event["t_ns"].integer().value_or(0);
+            if (event["name"].text() != "munmap" || at > trigger || !start || !length || event["ret"].integer() != 0 ||
                 address_ < *start || address_ - *start >= *length)
                 return true;
-            fact =
-                fmt::format("thread {} unmapped {:#x}-{:#x} {:.3f} ms before", event["tid"].count(), *start,
-                            *start + *length, static_cast<double>(trigger - event["t_ns"].integer().value_or(0)) / 1e6);
+            fact = fmt::format("thread {} unmapped {:#x}-{:#x} {:.3f} ms before", event["tid"].count(), *start,
+                               *start + *length, static_cast<double>(trigger - at) / 1e6);
             return true;
         });
         return fact;
@@ -331,8 +357,9 @@ private:
         if (code != "BUS_ADRERR" || !mapping || !mapping->is_file())
             return std::nullopt;
         Claim claim;
-        claim.text =
-            fmt::format("a page of a mapped file could not be had, beyond its end or not readable: {}", mapping->path);
+        claim.text = fmt::format(
+            "a page of a mapped file could not be had (beyond its end, not readable, or no room for it): {}",
+            mapping->path);
         claim.facts = {
             signal_fact(e_),
             fmt::format("the address lies {} into the mapping {:#x}-{:#x} of {}, at offset {:#x} of the file",

@@ -63,7 +63,7 @@ public:
                     !of->life->freed_again.empty() && of->life->freed_again.back().t_ns == last->t_ns)
                     return freed_twice(*of->life, of->life->freed_again.back());
                 if (of->where == Biography::Where::inside && of->offset != 0 && of->life->alive_at(words_.t_ns) &&
-                    (last->flags & bpf::HEAP_UNKNOWN))
+                    (last->flags & bpf::HEAP_UNKNOWN) && nothing_missed())
                     return freed_within(*of, *last);
             }
         return any_double_free();
@@ -80,8 +80,8 @@ public:
         Claim claim{fmt::format("it was about to free {:#x}, {}", last->address, where_text(*of, words_)), {}};
         claim.facts = life_lines(*of, words_);
         claim.facts.emplace_back(
-            "glibc has found what it keeps around allocations changed: a write past the end of this "
-            "one, or of the one just below, changes that");
+            "glibc keeps its own words just before and behind an allocation, and checks them: a write "
+            "past the end of this one, or of the one just below, would change them");
         return claim;
     }
 
@@ -140,6 +140,21 @@ private:
         return biography.below && biography.below->past_end() > biography.life->start;
     }
 
+    // Every call of every function that gives memory out or takes it back has left its record.
+    bool nothing_missed() const {
+        const bool all_probed = std::ranges::all_of(heap_.heap.known.functions, &capture::HeapFunction::probed);
+        return all_probed && heap_.heap.unrecorded() == 0 && heap_.heap.known.level == "history";
+    }
+
+    // What a claim has to say in the same breath where that is not so.
+    std::string unless_missed() const {
+        if (nothing_missed())
+            return "";
+        const std::uint64_t unrecorded = heap_.heap.unrecorded();
+        return fmt::format("; unless it was given out again by one of {} that left no record",
+                           unrecorded ? fmt::format("{} calls", unrecorded) : "the calls");
+    }
+
     std::string freed_words(const Life &life) const {
         const std::string place = words_.place(life.freed->stack);
         return fmt::format("freed {}{}", when_text(life.freed->t_ns, words_), place.empty() ? "" : " by " + place);
@@ -164,7 +179,7 @@ private:
         claim.text = fmt::format("use after free: {} {}", where(), access());
         claim.text += life.covers(address) ? fmt::format(" at offset {} of {}", address - life.start, size_words(life))
                                            : fmt::format(" through a pointer into {}", size_words(life));
-        claim.text += ", " + freed_words(life);
+        claim.text += ", " + freed_words(life) + unless_missed();
         claim.facts = {signal_fact(e_)};
         add_life(claim, *of, name);
         return claim;
@@ -186,8 +201,9 @@ private:
                 if (!offset || !(written_by_free(*offset) || in_register(pointer)))
                     continue;
                 Claim claim;
-                claim.text = fmt::format("use after free: {} followed a pointer read at offset {} of {}, {}", where(),
-                                         *offset, size_words(*of.life), freed_words(*of.life));
+                claim.text = fmt::format("use after free: {} followed a pointer that stands at offset {} of {}, {}",
+                                         where(), *offset, size_words(*of.life), freed_words(*of.life)) +
+                             unless_missed();
                 claim.facts = {signal_fact(e_), fmt::format("{} is {:#x}, which is what stands at offset {} of the "
                                                             "freed allocation",
                                                             name, value, *offset)};
@@ -226,9 +242,12 @@ private:
             return std::nullopt;
         const Life &life = *of->life;
         const bool under = address < life.start;
-        Claim claim{fmt::format("{}: {} {} {} bytes {} {}", under ? "underrun" : "overrun", where(), access(),
-                                under ? life.start - address : address - life.past_end(),
-                                under ? "before" : "past the end of", size_words(life)),
+        const std::uint64_t distance = under ? life.start - address : address - life.past_end();
+        // With an index the other register may be what leads from here to where it was meant to.
+        const std::string what = operand()->index.empty() ? (under ? "underrun: " : "overrun: ") : "";
+        Claim claim{fmt::format("{}{} {} {} bytes {} {}{}", what, where(), access(), distance,
+                                under ? "before" : "past the end of", size_words(life),
+                                what.empty() ? fmt::format(", which {} points into", name) : ""),
                     {signal_fact(e_)}};
         add_life(claim, *of, name);
         return claim;
@@ -239,7 +258,8 @@ private:
         Claim claim;
         claim.text = fmt::format("double free: {:#x}, {}, was freed{} and {} later again{}", life.start,
                                  size_words(life), first.empty() ? "" : " by " + first,
-                                 between(life.freed->t_ns, again.t_ns), second.empty() ? "" : " by " + second);
+                                 between(life.freed->t_ns, again.t_ns), second.empty() ? "" : " by " + second) +
+                     unless_missed();
         claim.facts = {"freed " + event_text(*life.freed, words_), "freed again " + event_text(again, words_)};
         if (life.allocated)
             claim.facts.insert(claim.facts.begin(), "allocated " + event_text(*life.allocated, words_));
@@ -267,9 +287,7 @@ private:
     // Of any thread: it need not have been noticed at once.  By itself it would prove nothing where an allocation
     // can have gone by unrecorded.
     std::optional<Claim> any_double_free() const {
-        const auto &functions = heap_.heap.known.functions;
-        const bool all_probed = std::ranges::all_of(functions, &capture::HeapFunction::probed);
-        if (!all_probed || heap_.heap.unrecorded() || heap_.heap.known.level != "history")
+        if (!nothing_missed())
             return std::nullopt;
         const auto twice = last_double_free(heap_.heap, words_.t_ns);
         if (!twice)

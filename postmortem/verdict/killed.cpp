@@ -1,5 +1,6 @@
 // A signal somebody sent: another process, or the process itself; and the OOM killer's choice.
 #include "postmortem/verdict/evidence.h"
+#include "postmortem/verdict/records.h"
 
 #include <fmt/format.h>
 
@@ -67,8 +68,54 @@ std::vector<Task> candidates(const Evidence &e) {
     return tasks;
 }
 
+// enum oom_constraint (include/linux/oom.h).
+std::string whose_memory(std::string_view constraint, std::string_view cgroup) {
+    if (constraint.find("MEMCG") != std::string_view::npos)
+        return cgroup.empty() ? "its cgroup reached its limit" : fmt::format("cgroup {} reached its limit", cgroup);
+    if (constraint == "CONSTRAINT_NONE")
+        return "the host had none left";
+    if (constraint == "CONSTRAINT_CPUSET")
+        return "the nodes its cpuset allows had none left";
+    if (constraint == "CONSTRAINT_MEMORY_POLICY")
+        return "the nodes its memory policy allows had none left";
+    return "the OOM killer chose it";
+}
+
 std::string name_of(JsonView sender) {
     return fmt::format("{}[{}]", sender["comm"].text(), sender["pid"].count());
+}
+
+constexpr std::uint64_t limits_max = 1u << 20;
+
+// RLIMIT_FSIZE as process/limits has it: "Max file size  10  10  bytes"; nothing: none, or not known.
+std::optional<std::uint64_t> file_size_limit(const Evidence &e) {
+    const auto limits = e.bundle.read("process/limits", limits_max);
+    constexpr std::string_view key = "Max file size";
+    const std::size_t at = limits ? limits->find(key) : std::string::npos;
+    if (at == std::string::npos)
+        return std::nullopt;
+    const std::size_t digits = std::min(limits->find_first_not_of(' ', at + key.size()), limits->size());
+    std::uint64_t value = 0;
+    const bool number =
+        std::from_chars(limits->data() + digits, limits->data() + limits->size(), value).ec == std::errc();
+    return number ? std::optional(value) : std::nullopt;
+}
+
+// The kernel sends SIGXFSZ where a call would make a file longer than RLIMIT_FSIZE, and the call returns EFBIG
+// (generic_write_check_limits() in fs/read_write.c, inode_newsize_ok() in fs/attr.c).
+std::optional<Claim> file_limit(const Evidence &e) {
+    if (e.image.signal != SIGXFSZ || !e.signal()["fatal"].flag() || e.signal()["sender"].is_object())
+        return std::nullopt;
+    const auto lines = signal_lines(e.bundle);
+    const bool kernels = std::ranges::any_of(lines, [](const SignalLine &line) {
+        return line.number == SIGXFSZ && !line.delivered && line.code == SI_KERNEL;
+    });
+    const auto limit = file_size_limit(e);
+    if (!kernels || !limit)
+        return std::nullopt;
+    return Claim{fmt::format("a file was to grow beyond the process's limit, RLIMIT_FSIZE, of {}", bytes_text(*limit)),
+                 {"the kernel raised SIGXFSZ, which it does for that alone",
+                  fmt::format("process/limits: \"Max file size\" is {}", *limit)}};
 }
 
 } // namespace
@@ -80,9 +127,7 @@ std::optional<Claim> judge_oom(const Evidence &e) {
     const std::string_view cgroup = oom["cgroup"].text(); // whose limit it is
     const bool by_limit = oom["constraint"].text().find("MEMCG") != std::string_view::npos;
     Claim claim;
-    claim.text = "out of memory: " + (by_limit && !cgroup.empty() ? fmt::format("cgroup {} reached its limit", cgroup)
-                                      : by_limit                  ? std::string("its cgroup reached its limit")
-                                                                  : std::string("the host had none left"));
+    claim.text = "out of memory: " + whose_memory(oom["constraint"].text(), cgroup);
     if (const auto limit = oom["memory_max"].natural(); by_limit && limit)
         claim.text += " of " + bytes_text(*limit);
     if (const std::string_view line = oom["kernel_line"].text(); !line.empty())
@@ -111,9 +156,14 @@ std::optional<Claim> judge_oom(const Evidence &e) {
 std::optional<Claim> judge_killed(const Evidence &e) {
     const JsonView signal = e.signal(), sender = signal["sender"];
     const std::int64_t code = signal["code"].integer().value_or(1);
-    // what the kernel raises by itself has a positive code (sigaction(2)); dumps asked for by a rule are no killing
+    // What the kernel raises by itself has a positive code (sigaction(2)); dumps asked for by a rule are no killing.
+    // Only the record of the call that sent it names the sender's thread: a siginfo alone may hold another's pid
+    // (rt_sigqueueinfo(2)), or the process's own for what the kernel raised (SIGXFSZ, SIGPIPE).
+    if (auto claim = file_limit(e))
+        return claim;
     if (e.image.signal == 0 || !signal["fatal"].flag() || code > 0 || !sender.is_object() || e.sender() == 0 ||
-        e.incident.view()["kind"].text() == "oom" || e.incident.view()["dump"]["sent"].flag())
+        sender["tid"].count() == 0 || e.incident.view()["kind"].text() == "oom" ||
+        e.incident.view()["dump"]["sent"].flag())
         return std::nullopt;
     Claim claim;
     const std::string name(signal["name"].text());

@@ -57,7 +57,8 @@ std::optional<Claim> illegal(const Evidence &e, const Instruction &instruction) 
     if (!instruction.text.starts_with("ud2"))
         return std::nullopt;
     Claim claim;
-    claim.text = fmt::format("{} came to an instruction that stands where nothing may ever come (ud2)", function_of(e));
+    claim.text = fmt::format("illegal instruction: {} came to ud2, which compilers put where a program is to stop",
+                             function_of(e));
     claim.facts = {signal_fact(e), instruction_fact(e, instruction)};
     return claim;
 }
@@ -73,9 +74,12 @@ std::optional<Claim> refused_call(const Evidence &e) {
     std::uint32_t arch = 0;
     std::memcpy(&number, e.image.siginfo.data() + call_at, sizeof number);
     std::memcpy(&arch, e.image.siginfo.data() + call_at + sizeof number, sizeof arch);
+    // Else the siginfo came with a call of its own (rt_tgsigqueueinfo(2)).
+    if (e.registers() && static_cast<std::int32_t>(e.registers()->orig_rax) != number)
+        return std::nullopt;
     Claim claim;
     claim.text =
-        fmt::format("a seccomp filter forbids the system call {}", capture::syscall_name(number, arch != arch_x86_64));
+        fmt::format("a seccomp filter stopped the system call {}", capture::syscall_name(number, arch != arch_x86_64));
     claim.facts = {
         fmt::format("the kernel raised SIGSYS ({}) for system call {}", e.signal()["code_name"].text(), number)};
     return claim;

@@ -8,10 +8,18 @@ Verdict judge(const Incident &incident, const CrashImage &image, const Analysis 
               const capture::Bundle &bundle, const HeapFindings *heap) {
     const Evidence evidence{incident, image, analysis, bundle, heap};
     Verdict verdict;
-    for (const auto judge_one :
-         {judge_oom, judge_heap, judge_fault, judge_trap, judge_abort, judge_heap_check, judge_killed, judge_waiting})
-        if (auto claim = judge_one(evidence))
+    const auto add = [&](std::optional<Claim> claim) {
+        if (claim)
             verdict.claims.push_back(std::move(*claim));
+        return claim.has_value();
+    };
+    add(judge_oom(evidence));
+    const bool raised_again = add(judge_first_fault(evidence));
+    for (const auto judge_one : {judge_heap, judge_fault, judge_trap, judge_abort, judge_heap_check})
+        add(judge_one(evidence));
+    if (!raised_again) // which says who sent it
+        add(judge_killed(evidence));
+    add(judge_waiting(evidence));
     return verdict;
 }
 

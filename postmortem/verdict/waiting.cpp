@@ -56,7 +56,9 @@ std::optional<Claim> slow_call(JsonView latency) {
             claim.facts.push_back(fmt::format("it is in {}() since {}", in_call["name"].text(),
                                               span_text(in_call["elapsed_ns"].count())));
         if (const JsonView top = calls["by_name"].at(0); top.is_object() && top["ns"].count() >= elapsed / 2) {
-            if (std::string_view(part.key) == "blocked_ns")
+            // at least so much of both lies in the same time; most of the wait has to
+            const std::uint64_t both = ns + std::min(top["ns"].count(), elapsed);
+            if (std::string_view(part.key) == "blocked_ns" && both > elapsed && both - elapsed > ns / 2)
                 claim.text += fmt::format(", mostly in {}()", top["name"].text());
             claim.facts.push_back(fmt::format("{} calls of {}() took {} of it", top["count"].count(),
                                               top["name"].text(), span_text(top["ns"].count())));

@@ -94,6 +94,7 @@ TEST(RenderIncident, SenderFromTheLastRecordElseFromSiginfo) {
     record.number = SIGABRT;
     record.code = SI_TKILL;
     record.phase = bpf::SIGNAL_GENERATED;
+    record.target_tid = 101;
     record.sender_tgid = 78;
     testing::set_text(record.sender_comm, "who");
     made.add_signal(record);

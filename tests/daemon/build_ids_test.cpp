@@ -98,8 +98,9 @@ protected:
     void expect_libc(const BuildIds &ids) const {
         const auto libc = std::ranges::find_if(
             maps.all(), [](const auto &mapping) { return mapping.execute && mapping.path.ends_with("/libc.so.6"); });
-        if (libc != maps.all().end()) // not where the test is linked statically
+        if (libc != maps.all().end()) { // not where the test is linked statically
             EXPECT_NE(ids.of(libc->path, libc->inode), "") << ids.result().error;
+        }
     }
 
     fs::path root;

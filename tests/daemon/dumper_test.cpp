@@ -94,7 +94,7 @@ TEST(Dumper, NeverWhatIsNamedByCommExeOrUnit) {
         EXPECT_THAT(Dumper({}, safety).forbidden(facts(child.pid())), HasSubstr("never")) << pattern;
     }
     auto safety = allowed();
-    safety.never = {"other"};
+    safety.never = {"nobody"};
     EXPECT_EQ(Dumper({}, safety).forbidden(facts(child.pid())), "");
 }
 
@@ -120,17 +120,43 @@ TEST(Dumper, AProcessThatIsGone) {
     EXPECT_THAT(record.refused, HasSubstr("gone"));
 }
 
+TEST(Dumper, TheProcessIsAskedAsItIsNow) {
+    const Child child;
+    auto safety = allowed();
+    safety.never = {"*daemon_test*"}; // its executable; what is known of it from before says another
+    Dumper dumper({}, safety);
+    auto record = dumper.dump({SIGABRT, false}, facts(child.pid()), 1, 1);
+    EXPECT_THAT(record.refused, HasSubstr("never"));
+    Dumper other({}, allowed());
+    record = other.dump({SIGABRT, false}, facts(child.pid()), 1, 1,
+                        [](const rules::ProcessFacts &now) { return "it is " + now.exe + " now"; });
+    EXPECT_THAT(record.refused, HasSubstr("daemon_test now"));
+    EXPECT_FALSE(record.sent);
+    EXPECT_EQ(other.left(2), other.left(1)) << "nothing was taken of the hour";
+    EXPECT_TRUE(child.lives());
+}
+
 TEST(Dumper, CountsByTheHour) {
     auto safety = allowed();
     safety.dumps_per_hour = 2;
-    Dumper dumper({}, safety);
+    std::int32_t allowance = 0;
+    Dumper dumper({}, safety, &allowance);
     constexpr std::uint64_t hour = 3600ull * 1'000'000'000;
+    EXPECT_EQ(allowance, 2);
     EXPECT_EQ(dumper.left(10), 2u);
-    dumper.sent_by_kernel(10);
-    dumper.sent_by_kernel(20);
+    --allowance; // the kernel side has sent one
+    EXPECT_EQ(dumper.left(10), 1u);
+    --allowance;
+    EXPECT_EQ(dumper.left(20), 0u);
     EXPECT_EQ(dumper.left(30), 0u);
     EXPECT_EQ(dumper.left(10 + hour), 1u);
     EXPECT_EQ(dumper.left(20 + hour), 2u);
+    EXPECT_EQ(allowance, 2);
+    --allowance; // taken and given back: nothing was sent
+    EXPECT_EQ(dumper.left(21 + hour), 1u);
+    ++allowance;
+    EXPECT_EQ(dumper.left(22 + hour), 2u);
+    EXPECT_EQ(dumper.left(21 + 2 * hour), 2u) << "never more than there are";
     EXPECT_EQ(Dumper({}, {}).left(1), 0u) << "none where it is not allowed";
 }
 

@@ -2,6 +2,7 @@
 // the programs make of the ways in which functions are left.  Needs root.
 #include "capture/unique_fd.h"
 #include "daemon/clocks.h"
+#include "daemon/exit_points.h"
 #include "daemon/probe_elf.h"
 #include "daemon/recorder.h"
 #include "slow_victim.h"
@@ -62,6 +63,20 @@ protected:
                 recorder->attach(role, {"/proc/self/fd/" + std::to_string(fd.get()), offset, 0, victim.pid()}, index);
             ASSERT_TRUE(link) << link.error().what;
             links.push_back(std::move(*link));
+        }
+    }
+    // As ExitProbes does.
+    void follow_exits(const Victim &victim) {
+        for (const std::string library : {"/lib/x86_64-linux-gnu/libgcc_s.so.1", "/lib/x86_64-linux-gnu/libc.so.6"}) {
+            const UniqueFd file(::open(library.c_str(), O_RDONLY | O_CLOEXEC));
+            const auto exits = find_exits(file.get(), abilities);
+            ASSERT_TRUE(exits) << exits.error().what;
+            ASSERT_FALSE(exits->points.empty()) << library;
+            for (const auto &point : exits->points) {
+                auto link = recorder->attach(point.role, {library, point.offset, 0, victim.pid()}, EXIT_PROBE);
+                ASSERT_TRUE(link) << link.error().what;
+                links.push_back(std::move(*link));
+            }
         }
     }
     void consume() {
@@ -205,6 +220,43 @@ INSTANTIATE_TEST_SUITE_P(All, LeftWithoutReturn,
                          testing::Values(std::pair("jump", "probed_jump"), std::pair("throw", "probed_throw"),
                                          std::pair("thread_exit", "probed_exit_thread")),
                          [](const auto &mode) { return std::string(mode.param.first); });
+
+class SeenToBeLeft : public LeftWithoutReturn {};
+
+TEST_P(SeenToBeLeft, IsOverAtOnce) {
+    const auto [mode, function] = GetParam();
+    Victim victim({mode, "4", "1"});
+    return_probes = false;
+    follow_exits(victim);
+    probe(5, function, 10 * ms, victim);
+    victim.run(); // it has left the last of them, and calls nothing more
+    const auto calls = calls_of(victim.pid());
+    ASSERT_TRUE(calls);
+    EXPECT_EQ(calls->depth, 0u);
+    const auto count = recorder->probe_count(5);
+    EXPECT_EQ(count.missed, 4u);
+    EXPECT_EQ(count.left, 4u);
+    EXPECT_GE(recorder->probe_count(EXIT_PROBE).calls, 4u);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, SeenToBeLeft,
+                         testing::Values(std::pair("jump", "probed_jump"), std::pair("throw", "probed_throw")),
+                         [](const auto &mode) { return std::string(mode.param.first); });
+
+TEST_F(LatencyKernel, CallsLeftUnderTwoNamesAreNoLaterCalls) {
+    Victim victim({"left", "12", "40"}); // more than there are frames
+    return_probes = false;
+    probe(1, "probed_jump", 20 * ms, victim);
+    probe(2, "probed_jump", 20 * ms, victim);
+    victim.run();
+    consume();
+    EXPECT_THAT(events, SizeIs(0));
+    for (const std::uint32_t index : {1, 2}) {
+        EXPECT_EQ(recorder->probe_count(index).missed, 12u);
+        EXPECT_EQ(recorder->probe_count(index).unmatched, 0u);
+        EXPECT_EQ(recorder->probe_count(index).overflow, 0u);
+    }
+}
 
 TEST_F(LatencyKernel, RetInstructionsServeWhereAReturnProbeMustNot) {
     Victim victim({"recursive", "4", "20"});

@@ -4,6 +4,8 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,6 +13,8 @@
 #include <fstream>
 #include <list>
 #include <mutex>
+#include <set>
+#include <sstream>
 
 namespace incident::daemon {
 namespace {
@@ -31,6 +35,7 @@ struct Attachment {
     std::uint64_t inode, offset;
     std::optional<std::uint32_t> pid;
     std::uint32_t probe;
+    std::uint64_t flags;
 };
 
 class FakeKernel : public LatencyKernel {
@@ -40,12 +45,13 @@ public:
         if (::stat(point.path.c_str(), &status) != 0)
             return fail(Error::system(point.path));
         const std::lock_guard lock(mutex);
-        live.push_back({role, status.st_ino, point.offset, point.pid, probe});
-        ++attached;
-        auto at = std::prev(live.end());
-        return Link(&*at, [this, at](void *) {
+        auto &places = probe == EXIT_PROBE ? exits : live;
+        places.push_back({role, status.st_ino, point.offset, point.pid, probe, point.flags});
+        attached += &places == &live;
+        auto at = std::prev(places.end());
+        return Link(&*at, [this, at, &places](void *) {
             const std::lock_guard guard(mutex);
-            live.erase(at);
+            places.erase(at);
         });
     }
     void set_probe(std::uint32_t probe, const bpf::probe_setting &setting) override { settings[probe] = setting; }
@@ -57,6 +63,7 @@ public:
         is_busy = busy;
         return in_flight;
     }
+    bool switches_stacks(std::uint32_t) const override { return false; }
     // Detaching happens in the background.
     std::vector<Attachment> settled(std::size_t expected) {
         for (int i = 0; i < 1000; ++i) {
@@ -72,7 +79,7 @@ public:
     }
 
     std::mutex mutex;
-    std::list<Attachment> live;
+    std::list<Attachment> live, exits;
     int attached = 0;
     std::map<std::uint32_t, bpf::probe_setting> settings;
     std::map<std::uint32_t, bpf::probe_count> counts;
@@ -90,8 +97,21 @@ protected:
         std::string name = (fs::temp_directory_path() / "latency_probes.XXXXXX").string();
         root = ::mkdtemp(name.data());
         binary = root / "program";
+        spdlog::set_default_logger(
+            std::make_shared<spdlog::logger>("test", std::make_shared<spdlog::sinks::ostream_sink_mt>(log)));
     }
-    ~Probes() override { fs::remove_all(root); }
+    ~Probes() override {
+        spdlog::set_default_logger(before);
+        fs::remove_all(root);
+    }
+    // Lines about rates.
+    std::size_t logged() {
+        std::istringstream lines(log.str());
+        std::size_t count = 0;
+        for (std::string line; std::getline(lines, line);)
+            count += line.find("max_rate") != std::string::npos;
+        return count;
+    }
 
     // A program with that function stands at `binary`, another file than before.
     void deploy(const std::string &function) {
@@ -120,6 +140,8 @@ protected:
     std::string reason() { return probes.reports().front().reason; }
     State state() { return probes.reports().front().state; }
 
+    std::ostringstream log;
+    std::shared_ptr<spdlog::logger> before = spdlog::default_logger();
     fs::path root, binary;
     FakeKernel kernel;
     Detacher detacher;
@@ -139,6 +161,23 @@ TEST_F(Probes, AFunctionIsProbedLeavingSideFirst) {
     EXPECT_EQ(kernel.settings[live[0].probe].since_ns, 1 * second);
     ASSERT_THAT(probes.users(live[0].probe), SizeIs(1));
     EXPECT_NE(state(), State::Unavailable) << reason();
+}
+
+// Frames and events of a probe may outlive it by any number of reloads.
+TEST_F(Probes, AnIdIsNeverAnothersAlsoWhenItsIndexIs) {
+    std::set<std::uint32_t> ids;
+    for (std::uint32_t i = 0; i < 3 * PROBES_MAX; ++i) {
+        probes.set({wanted("work" + std::to_string(i))}, i * second);
+        std::size_t using_it = 0;
+        for (const auto &[id, setting] : kernel.settings)
+            using_it += probes.users(id).size();
+        ASSERT_EQ(using_it, 1u);
+        for (const auto &[id, setting] : kernel.settings)
+            if (!probes.users(id).empty()) {
+                EXPECT_EQ(setting.id, id);
+                EXPECT_TRUE(ids.insert(id).second) << "the id of another probe";
+            }
+    }
 }
 
 TEST_F(Probes, ABinaryThatIsMissingIsProbedWhenItAppears) {
@@ -238,8 +277,11 @@ TEST_F(Probes, WhatIsCalledTooOftenIsLetGoForAMinute) {
     }
     kernel.counts[index].calls += 5000;
     probes.wake(3 * second, ignore);
-    EXPECT_EQ(state(), State::Degraded);
-    EXPECT_EQ(reason(), "detached: 5000 calls/s is above max_rate");
+    EXPECT_EQ(state(), State::Unavailable) << "it does nothing";
+    EXPECT_EQ(reason(), "detached: 5000 calls/s is above max_rate = 1000");
+    EXPECT_EQ(probes.reports().front().off_since_ns, 3 * second);
+    EXPECT_EQ(probes.reports().front().off_until_ns, 63 * second);
+    EXPECT_EQ(logged(), 1u);
     EXPECT_THAT(kernel.settled(0), IsEmpty());
     probes.wake(30 * second, ignore);
     EXPECT_THAT(kernel.settled(0), IsEmpty());
@@ -251,6 +293,14 @@ TEST_F(Probes, WhatIsCalledTooOftenIsLetGoForAMinute) {
     kernel.counts[index].calls += 50'000;
     probes.wake(66 * second, ignore);
     EXPECT_THAT(reason(), HasSubstr("detached: 50000 calls/s"));
+    EXPECT_EQ(probes.reports().front().off_since_ns, 3 * second) << "it has not been well in between";
+    EXPECT_EQ(logged(), 1u) << "once, however often it is tried in vain";
+    for (std::uint64_t t = 130; t <= 133; ++t) {
+        kernel.counts[index].calls += 10;
+        probes.wake(t * second, ignore);
+    }
+    EXPECT_NE(state(), State::Unavailable);
+    EXPECT_EQ(logged(), 2u) << "and when it has come to stay";
 }
 
 TEST_F(Probes, OneThatIsHeldIsOffUntilItIsLetGo) {
@@ -265,7 +315,7 @@ TEST_F(Probes, OneThatIsHeldIsOffUntilItIsLetGo) {
     EXPECT_THAT(loads[0].users, SizeIs(1));
     probes.hold({loads[0].key}, second);
     EXPECT_THAT(kernel.settled(0), IsEmpty());
-    EXPECT_EQ(state(), State::Degraded);
+    EXPECT_EQ(state(), State::Unavailable);
     EXPECT_EQ(reason(), "detached: over the cost budget");
     probes.wake(600 * second, ignore); // nobody but hold() brings it back: no tick …
     EXPECT_THAT(kernel.settled(0), IsEmpty());
@@ -396,6 +446,12 @@ TEST_F(Probes, ALibraryThatNobodyHasMappedMayBeMisspelt) {
     probes.set({probe}, 0);
     EXPECT_EQ(state(), State::Unavailable);
     EXPECT_THAT(reason(), HasSubstr("has mapped 'libc.so.7' yet; did you mean 'libc.so.6'?"));
+    probe.enter.binary = probe.enter.text = "libpthraed.so.0";
+    probes.set({probe}, 0);
+    EXPECT_THAT(reason(), HasSubstr("did you mean 'libpthread.so.0'?"));
+    probe.enter.binary = probe.enter.text = "libwork.so.1"; // an application's own: "librt.so.1" is not meant
+    probes.set({probe}, 0);
+    EXPECT_THAT(reason(), testing::EndsWith("has mapped 'libwork.so.1' yet"));
 }
 
 TEST_F(Probes, TheCopiesOfAFunctionAreProbedWithItAndSaid) {
@@ -426,6 +482,91 @@ TEST_F(Probes, WhatWasFoundOutOfAFileSaysNothingOfTheNext) {
     EXPECT_EQ(add(), why);
     deploy("work"); // another file
     EXPECT_EQ(add(), "found");
+}
+
+// Detaching happens in the background.
+bool has_exits(FakeKernel &kernel, bool some) {
+    for (int i = 0; i < 1000; ++i) {
+        {
+            const std::lock_guard lock(kernel.mutex);
+            if (kernel.exits.empty() != some)
+                return true;
+        }
+        ::usleep(1000);
+    }
+    return false;
+}
+
+TEST_F(Probes, ExitsAreFollowedOnlyWhereSomebodyTellsOfRunningCalls) {
+    deploy("work");
+    probes.set({wanted("work", false)}, 0);
+    const auto pid = static_cast<std::uint32_t>(::getpid());
+    probes.process_seen(pid, everybody, 0);
+    EXPECT_THAT(kernel.exits, IsEmpty()) << "what returns proves itself";
+    auto deadline = wanted("work", false);
+    deadline.when = ProbeWhen::Deadline;
+    probes.set({deadline}, 0);
+    probes.process_seen(pid, everybody, 0);
+    ASSERT_TRUE(has_exits(kernel, true));
+    for (const auto &exit : kernel.exits) {
+        EXPECT_EQ(exit.probe, static_cast<std::uint32_t>(EXIT_PROBE));
+        EXPECT_EQ(exit.pid, pid) << "nobody else pays";
+    }
+    probes.process_gone(pid);
+    EXPECT_TRUE(has_exits(kernel, false));
+    probes.process_seen(pid, everybody, 0);
+    ASSERT_TRUE(has_exits(kernel, true));
+    probes.set({wanted("work", false)}, 0);
+    EXPECT_TRUE(has_exits(kernel, false)) << "they go with the rule";
+}
+
+TEST_F(Probes, ExitsAreFollowedBeforeTheFirstCallCanBegin) {
+    deploy("work");
+    auto deadline = wanted("work");
+    deadline.when = ProbeWhen::Deadline;
+    probes.set({deadline}, 0);
+    ASSERT_TRUE(has_exits(kernel, true)) << "in every process, as the function's probes are";
+    EXPECT_FALSE(kernel.exits.front().pid);
+    EXPECT_GE(std::ranges::count(kernel.exits, Role::UnwindLands, &Attachment::role), 1);
+}
+
+TEST_F(Probes, TooManyExceptionsAreNotFollowedAndThatIsSaid) {
+    deploy("work");
+    auto deadline = wanted("work");
+    deadline.when = ProbeWhen::Deadline;
+    probes.set({deadline}, 0);
+    probes.wake(1 * second, ignore);
+    kernel.counts[EXIT_PROBE].calls = LatencyProbes::exits_max_rate * 2;
+    probes.wake(2 * second, ignore);
+    EXPECT_TRUE(has_exits(kernel, false));
+    EXPECT_THAT(reason(), HasSubstr("20000 exceptions and longjmps a second are too many to be followed"));
+    probes.wake(3 * second + LatencyProbes::retry_ns, ignore);
+    EXPECT_TRUE(has_exits(kernel, true));
+}
+
+TEST_F(Probes, CallsLeftWithoutAReturnAreInTheReport) {
+    deploy("work");
+    probes.set({wanted("work")}, 0);
+    const std::uint32_t index = kernel.settled(2).front().probe;
+    kernel.counts[index].missed = 5;
+    kernel.counts[index].left = 3;
+    kernel.counts[index].uncertain = 2;
+    EXPECT_THAT(reason(), AllOf(HasSubstr("3 calls were left by an exception or longjmp: not timed"),
+                                HasSubstr("2 calls ended without a return that was seen: not timed"),
+                                HasSubstr("2 calls could not be proven to take so long: not told")));
+}
+
+TEST_F(Probes, WhatReturnedWhileTheProcessWasOfNoInterestIsNotTold) {
+    deploy("work");
+    probes.set({wanted("work", false), wanted("main", false)}, 0);
+    const auto pid = static_cast<std::uint32_t>(::getpid());
+    probes.process_seen(1, everybody, 1 * second); // so that the probes stay
+    probes.process_seen(pid, everybody, 1 * second);
+    const std::uint32_t index = kernel.settled(8).front().probe;
+    probes.process_seen(pid, nobody, 2 * second);
+    EXPECT_EQ(kernel.settings[index].since_ns, 1 * second);
+    probes.process_seen(pid, everybody, 3 * second);
+    EXPECT_EQ(kernel.settings[index].since_ns, 3 * second);
 }
 
 // ---- calls in flight ------------------------------------------------------------------
@@ -528,6 +669,24 @@ TEST_F(Overdue, ACallLeftByLongjmpIsNotOverdue) {
     call(4, 1000 * ms); // another stack
     thread_file(104, "syscall", "-1 0x7fff00000000 0x7f0000000000\n");
     EXPECT_THAT(scan(1020 * ms), SizeIs(3));
+}
+
+TEST_F(Overdue, WhatIsNotProvenIsCountedAndNotTold) {
+    scanner.watch({{7, {10 * ms, 0}}});
+    call(1, 1000 * ms);
+    call(2, 1000 * ms);
+    std::vector<std::uint32_t> fired;
+    const auto look = [&](std::uint64_t now) {
+        scanner.scan(
+            kernel, now, [&](const OverdueCall &overdue) { fired.push_back(overdue.thread.tid); },
+            [](const OverdueCall &overdue) { return overdue.thread.tid == 101 ? "its stack is gone" : ""; });
+    };
+    look(1020 * ms);
+    look(1040 * ms);
+    EXPECT_THAT(fired, ElementsAre(102u));
+    EXPECT_EQ(scanner.doubted(7).calls, 1u);
+    EXPECT_EQ(scanner.doubted(7).why, "its stack is gone");
+    EXPECT_EQ(scanner.doubted(8).calls, 0u);
 }
 
 TEST_F(Overdue, WhereTheTimeWentSoFar) {

@@ -89,6 +89,27 @@ TEST_F(Directory, WhatIsKnownOfAProcessHoldsWhenItHasEnded) {
     EXPECT_EQ(cache.of(7, 10, std::nullopt, "app").exe, "") << "another process with its id";
 }
 
+TEST_F(Directory, WhatItsLikeWereTellsNoMoreOfItThanTheirLikenessDoes) {
+    capture::OsRoots os;
+    os.proc = root.string(); // nobody is there any more
+    FactsCache cache(os);
+    rules::ProcessFacts facts;
+    facts.pid = 7, facts.start_boot_ns = 9, facts.exe = "/usr/bin/app", facts.cgroup = "/a.service";
+    facts.unit = "a.service";
+    bpf::trigger_head trigger{};
+    trigger.h.tgid = 8;
+    trigger.h.process_start_boot_ns = 10;
+    trigger.key.exe_inode = 1;
+    cache.learn(trigger.key, facts);
+    EXPECT_EQ(cache.of(trigger).exe, "/usr/bin/app");
+    EXPECT_EQ(cache.of(trigger).cgroup, "") << "the same program, but in which cgroup the key does not say";
+    EXPECT_EQ(cache.of(trigger).unit, "");
+    trigger.h.tgid = 9;
+    trigger.key.cgroup_set = 3;
+    cache.learn(trigger.key, facts);
+    EXPECT_EQ(cache.of(trigger).cgroup, "/a.service");
+}
+
 TEST(StatusLine, NamesWhatCannotDoAllItSays) {
     rules::Rule good, bad, off;
     good.name = "crash", bad.name = "txg-stall", off.name = "slow";
@@ -119,19 +140,73 @@ TEST(Losses, AreToldSinceAReadingAndByConcern) {
     EXPECT_THAT(describe_losses(now, now, false), SizeIs(0));
 }
 
-TEST_F(Directory, KernelSymbolsAreFoundByTheAddressBelow) {
-    std::ofstream(root / "kallsyms") << "ffffffff81000100 T schedule\n"
-                                        "ffffffff81000000 t first\n"
-                                        "ffffffff82000000 D some_data\n"
-                                        "ffffffffc0000000 t spa_sync\t[zfs]\n"
-                                        "not a line\n";
-    const auto symbols = KernelSymbols::load((root / "kallsyms").string());
-    EXPECT_EQ(symbols.name(0xffffffff8100012f), "schedule+0x2f");
-    EXPECT_EQ(symbols.name(0xffffffff81000000), "first+0x0");
-    EXPECT_EQ(symbols.name(0xffffffffc0000010), "spa_sync+0x10 [zfs]");
-    EXPECT_EQ(symbols.name(0xffffffff90000000), "") << "too far from any symbol";
-    EXPECT_EQ(symbols.name(0x1000), "");
-    EXPECT_TRUE(KernelSymbols::load((root / "none").string()).empty());
+class KernelNames : public Directory {
+protected:
+    KernelSymbols symbols() {
+        return KernelSymbols({(root / "kallsyms").string(), (root / "modules").string(), [this] {
+                                  ++asked;
+                                  return code;
+                              }});
+    }
+    void kallsyms(const std::string &more) {
+        std::ofstream(root / "kallsyms") << "ffffffff81000100 T schedule\n"
+                                            "ffffffff81000000 T _stext\n"
+                                            "ffffffff81000000 t first\n"
+                                            "ffffffff82000000 D some_data\n"
+                                            "ffffffff81100000 T _etext\n"
+                                            "not a line\n"
+                                         << more;
+    }
+    std::vector<BpfCode> code;
+    int asked = 0;
+};
+
+TEST_F(KernelNames, AreFoundByTheAddressBelow) {
+    kallsyms("ffffffffc0000000 t spa_sync\t[zfs]\n");
+    KernelSymbols table = symbols();
+    EXPECT_EQ(table.name(0xffffffff8100012f), "schedule+0x2f");
+    EXPECT_EQ(table.name(0xffffffff81000000), "first+0x0");
+    EXPECT_EQ(table.name(0xffffffffc0000010), "spa_sync+0x10 [zfs]");
+    EXPECT_EQ(table.name(0xffffffff81100000), "") << "beyond the kernel's text";
+    EXPECT_EQ(table.name(0xffffffffc0010000), "") << "too far for a module's last function";
+    EXPECT_EQ(table.name(0x1000), "");
+    EXPECT_TRUE(
+        KernelSymbols({(root / "none").string(), (root / "none").string(), [] { return std::vector<BpfCode>(); }})
+            .empty());
+}
+
+TEST_F(KernelNames, OfBpfProgramsReachAsFarAsTheProgram) {
+    kallsyms("ffffffffc0000000 t bpf_prog_0000000000000001_gone\t[bpf]\n"
+             "ffffffffc0001000 t bpf_trampoline_7\t[bpf]\n");
+    code = {{0xffffffffc0000000, 0x80, "bpf_prog_00000000000000aa_here"}};
+    KernelSymbols table = symbols();
+    EXPECT_EQ(table.name(0xffffffffc000007f), "bpf_prog_00000000000000aa_here+0x7f [bpf]");
+    EXPECT_EQ(table.name(0xffffffffc0000080), "");
+    EXPECT_EQ(table.name(0xffffffffc0001fff), "bpf_trampoline_7+0xfff [bpf]");
+    EXPECT_EQ(table.name(0xffffffffc0002000), "") << "a trampoline has a page";
+    EXPECT_EQ(asked, 1) << "once an incident";
+}
+
+TEST_F(KernelNames, OfWhatComesAndGoesAreThoseOfTheIncident) {
+    kallsyms("ffffffffc0000000 t old_function\t[old]\n");
+    std::ofstream(root / "modules") << "old 4096 0 - Live 0xffffffffc0000000\n";
+    KernelSymbols table = symbols();
+    EXPECT_EQ(table.name(0xffffffff81000100), "schedule+0x0");
+    EXPECT_EQ(asked, 0) << "the kernel's own text stays";
+    EXPECT_EQ(table.name(0xffffffffc0000004), "old_function+0x4 [old]");
+    std::ofstream(root / "modules") << "old 4096 7 - Live 0xffffffffc0000000\n"; // used more often
+    kallsyms("");
+    table.next_incident();
+    EXPECT_EQ(table.name(0xffffffffc0000004), "old_function+0x4 [old]") << "not read again";
+    kallsyms("ffffffffc0000000 t new_function\t[new]\n");
+    std::ofstream(root / "modules") << "new 4096 0 - Live 0xffffffffc0000000\n";
+    code = {{0xffffffffc0100000, 0x10, "bpf_prog_00000000000000bb_new"}};
+    table.next_incident();
+    EXPECT_EQ(table.name(0xffffffffc0000004), "new_function+0x4 [new]");
+    EXPECT_EQ(table.name(0xffffffffc0100008), "bpf_prog_00000000000000bb_new+0x8 [bpf]");
+    kallsyms("ffffffffc0200000 t bpf_trampoline_9\t[bpf]\n");
+    table.next_incident();
+    EXPECT_EQ(table.name(0xffffffffc0200001), "bpf_trampoline_9+0x1 [bpf]") << "read at need";
 }
 
 TEST_F(Directory, TheBudgetRemovesTheOldestButNeverTheNewest) {

@@ -6,6 +6,7 @@
 #include "daemon/symbol_name.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <unistd.h>
 
@@ -288,8 +289,9 @@ TEST_F(ProbeElf, TheSonameOfALibrary) {
 
 TEST_F(ProbeElf, TheLinkersCacheKnowsSonames) {
     EXPECT_THAT(cached_sonames((root / "none").string()), IsEmpty());
-    if (fs::exists("/etc/ld.so.cache"))
+    if (fs::exists("/etc/ld.so.cache")) {
         EXPECT_THAT(cached_sonames(), testing::Contains("libc.so.6"));
+    }
     std::string cache = "glibc-ld.so.cache1.1";
     const auto add = [&](auto... words) {
         for (const std::uint32_t word : {static_cast<std::uint32_t>(words)...})
@@ -403,12 +405,31 @@ TEST_F(ProbeElf, TheReturnOfAProgramWithCoroutinesIsProbedAtItsRets) {
     EXPECT_THAT(site->warning, HasSubstr("switches stacks"));
 }
 
-TEST_F(ProbeElf, TheReturnOfAGoFunctionIsRefused) {
-    const auto file =
-        build(std::string(two_functions) + "__attribute__((section(\".note.go.buildid\"))) const char id[] = \"go\";\n",
-              "-O1");
-    EXPECT_THAT(refusal(file, {"work", 0, true}), HasSubstr("Go program"));
-    EXPECT_TRUE(find(file, {"work", 0, false}));
+// What Go's linker leaves of itself, by hand.
+std::string go_program(const std::string &version) {
+    std::string source = std::string(two_functions) +
+                         "__attribute__((section(\".note.go.buildid\"))) const char id[] = \"go\";\n"
+                         "long assembly(long a) __asm__(\"sum.abi0\");\nlong assembly(long a) { return a; }\n";
+    if (!version.empty())
+        source +=
+            fmt::format("__attribute__((section(\".go.buildinfo\"))) const char info[64] = \"\\xff Go buildinf:\" "
+                        "\"\\010\\002\" \"................\" \"\\{:03o}\" \"{}\";\n",
+                        version.size(), version);
+    return source;
+}
+
+TEST_F(ProbeElf, AGoFunctionIsProbedAtItsRetsAndTimedByGoroutine) {
+    const auto site = find(build(go_program("go1.22.1"), "-O1"), {"work", 0, true});
+    ASSERT_TRUE(site) << site.error().what;
+    EXPECT_EQ(site->calls, ProbeSite::Calls::OfGoroutine);
+    EXPECT_THAT(site->returns, Not(IsEmpty()));
+    EXPECT_THAT(site->warning, HasSubstr("stacks move"));
+}
+
+TEST_F(ProbeElf, WhereTheGoroutineCannotBeToldGoIsRefused) {
+    EXPECT_THAT(refusal(build(go_program("go1.16.3"), "-O1"), {"work", 0, false}), HasSubstr("since go1.17"));
+    EXPECT_THAT(refusal(build(go_program(""), "-O1"), {"work", 0, true}), HasSubstr("version cannot be told"));
+    EXPECT_THAT(refusal(build(go_program("go1.22.1"), "-O1"), {"sum.abi0", 0, false}), HasSubstr("ABI0"));
 }
 
 // What <sys/sdt.h> leaves, by hand: not every machine has it.

@@ -65,6 +65,59 @@ TEST_F(StatusCost, WhatHelpsWhereNoStepIsLeft) {
         "narrow the rules' match, set [record] durations = false, or raise [cost] budget");
 }
 
+TEST_F(StatusCost, StrangersAreSaidWhereTheyAreMuchOfIt) {
+    measured.emplace();
+    measured->programs = 0.5;
+    measured->strangers = {.share = 0.05, .calls_per_second = 82'000};
+    governor.measured(*measured);
+    EXPECT_THAT(json()["advice"].get<std::string>(),
+                testing::HasSubstr("of which 5 % of a CPU go to 82,000 calls a second of processes no rule is about"));
+    EXPECT_EQ(json()["strangers"]["events_per_second"], 82'000);
+}
+
+TEST_F(StatusCost, ARuleThatDoesNothingHasNoCost) {
+    const auto rules =
+        rules::parse_rules({{"x.toml", "[[rule]]\nname = \"a\"\non = \"syscall\"\nerrno = \"EIO\"\n"}}, {});
+    ASSERT_EQ(rules.rules.size(), 1u);
+    measured.emplace();
+    measured->probes = {{"syscall a:0", "programs of syscall rule a", {"a:0"}, true, 0.002, 1000}};
+    const auto cost = [&](const char *state) {
+        return rule_cost_json(rules.rules[0], {state, ""}, {meter, governor, measured, 0});
+    };
+    EXPECT_TRUE(cost("unavailable").is_null());
+    EXPECT_TRUE(cost("disabled").is_null());
+}
+
+// 1,000,000 runs of 100 ns in a second; of these 100,000 were for processes of rule 0 and took 300 ns more, 50,000 for
+// such of rules 0 and 3, which took 500 ns more.
+TEST(OwnPart, WhatIsForStrangersIsNoRules) {
+    const Cost all{.ns_per_run = 155, .runs_per_second = 1e6, .cpu_share = 0.155};
+    const auto part = own_part("p", all,
+                               {{.rules = 1, .program = "p", .runs = 100'000, .ns = 30'000'000},
+                                {.rules = 9, .program = "p", .runs = 50'000, .ns = 25'000'000},
+                                {.rules = 1, .program = "another", .runs = 1, .ns = 1'000'000'000}},
+                               1);
+    EXPECT_NEAR(part.strangers.runs_per_second, 850'000, 1);
+    EXPECT_NEAR(part.strangers.cpu_share, 0.085, 1e-9);
+    EXPECT_NEAR(part.by_bit[0].cpu_share, 0.04 + 0.015, 1e-9);
+    EXPECT_NEAR(part.by_bit[3].cpu_share, 0.015, 1e-9);
+    EXPECT_NEAR(part.by_bit[0].cpu_share + part.by_bit[3].cpu_share + part.strangers.cpu_share, all.cpu_share, 1e-9);
+    EXPECT_EQ(part.by_bit[1].cpu_share, 0);
+    EXPECT_EQ(own_part("p", {}, {}, 1).strangers.cpu_share, 0) << "it has not run";
+}
+
+TEST(StatusLosses, IncidentsThatFailedAreAmongThem) {
+    IncidentCounters counters;
+    EXPECT_TRUE(lost_incidents(counters).empty());
+    counters.failed = 3;
+    counters.failed_because = {{"No space left on device", 2}, {"too many were waiting to be written", 1}};
+    const auto losses = lost_incidents(counters);
+    ASSERT_EQ(losses.size(), 2u);
+    EXPECT_EQ(losses[0].where, "incidents");
+    EXPECT_EQ(losses[0].reason, "not written: No space left on device");
+    EXPECT_EQ(losses[0].count, 2u);
+}
+
 TEST(StatusLineCost, SaysThatSomethingIsLeftOut) {
     const rules::Engine engine{std::vector<rules::Rule>{}};
     StatusLineInput input{.engine = engine, .families = {}, .conditions = {}};

@@ -37,6 +37,16 @@ TEST(TriggerPlan, SignalsNeedNoBit) {
     EXPECT_FALSE(plan.ask_rules);
 }
 
+TEST(TriggerPlan, SignalsThatDoNotKillAreLookedAtOfTheRulesProcessesAlone) {
+    const auto rules = parsed(rule("winch", "on = \"signal\"\nsignals = [\"SIGWINCH\"]\nfatal = false\n"
+                                            "match = { comm = \"a*\" }"));
+    const auto plan = plan_triggers(rules, false);
+    EXPECT_EQ(plan.signal, 1u);
+    EXPECT_TRUE(plan.ask_rules);
+    EXPECT_EQ(rules_of(plan, rules, {.pid = 1, .comm = "ab"}), 1u);
+    EXPECT_EQ(rules_of(plan, rules, {.pid = 1, .comm = "b"}), 0u);
+}
+
 TEST(TriggerPlan, ARuleThatAsksForHeapsIsToldOfItsProcesses) {
     const auto plan = plan_triggers(
         parsed(rule("crash", "on = \"signal\"\nmatch = { exe = [\"/a\"] }\ncontext = { allocations = \"sizes\" }") +
@@ -73,7 +83,7 @@ TEST(TriggerPlan, AProcessHasTheBitsOfTheRulesAboutIt) {
     EXPECT_TRUE(plan.ask_rules);
     rules::ProcessFacts process;
     process.comm = "abc";
-    EXPECT_EQ(rules_of(plan, rules, process, true).rules, 0b011u);
+    EXPECT_EQ(rules_of(plan, rules, process), 0b011u);
     EXPECT_EQ(plan.rules_of_all, 0b010u);
 }
 
@@ -82,8 +92,8 @@ TEST(TriggerPlan, TheKernelDumpsOnlyWhereOneMatchIsTheWholeRule) {
     const auto one = parsed(rule("a", slow));
     EXPECT_EQ(plan_triggers(one, true).settings[0].dump_signal, static_cast<__u32>(SIGABRT));
     EXPECT_EQ(plan_triggers(one, false).settings[0].dump_signal, 0u) << "[safety] allow_dump";
-    EXPECT_EQ(rules_of(plan_triggers(one, true), one, {}, true).dump_rules, 1u);
-    EXPECT_EQ(rules_of(plan_triggers(one, true), one, {}, false).dump_rules, 0u) << "a process never to be signalled";
+    EXPECT_EQ(plan_triggers(one, true).dumping(), 1u);
+    EXPECT_EQ(plan_triggers(one, false).dumping(), 0u);
     EXPECT_EQ(plan_triggers(parsed(rule("a", slow + "limit = { cooldown = \"1h\" }")), true).settings[0].dump_signal,
               0u);
     EXPECT_EQ(plan_triggers(parsed(rule("a", slow + "limit = { per_hour = 5 }")), true).settings[0].dump_signal, 0u);

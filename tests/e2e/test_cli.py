@@ -34,12 +34,12 @@ def ctl_of(bundle):
 
 
 def complaint(done, status=1):
-    """The one line on standard error of a command that failed."""
+    """What a command that failed says on standard error: a line, which further ones, indented, may explain."""
     assert done.returncode == status, done.stdout + done.stderr
     assert not SANITIZER_REPORT.search(done.stderr), done.stderr
-    (line,) = done.stderr.strip().splitlines()
-    assert line.startswith("incidentctl: ")
-    return line
+    line, *more = done.stderr.rstrip().splitlines()
+    assert line.startswith("incidentctl: ") and all(one.startswith("  ") for one in more)
+    return "\n".join([line, *more])
 
 
 def test_ids(recorder, crash):
@@ -156,7 +156,7 @@ def test_no_incidents_yet(daemon, verb):
 
 def test_an_ambiguous_prefix(recorder, crash):
     recorder.incident(run(victim("die"), "null-read").pid)
-    assert "2" in complaint(recorder.ctl.run("info", crash.id[:2]))
+    assert f"\n  {crash.id}" in complaint(recorder.ctl.run("info", crash.id[:2]))
 
 
 def test_no_daemon(bundle):

@@ -60,9 +60,9 @@ def test_a_hot_probe_is_detached_and_comes_back(daemon, busy):
     with running(busy, "calls") as load:
         has_said(watcher, r"cost: uprobe:\S+:busy_call detached: over the cost budget: ")
         rule = rule_of(watcher, "hot")
-        assert rule["state"] == "degraded"
+        assert rule["state"] == "unavailable" and rule["cost"] is None
         reason = r"over the cost budget: [\d.]+ % of a CPU at [\d,]+ calls a second, budget 4 %; tried again at \S+Z"
-        assert re.fullmatch(reason, rule["reason"])
+        assert re.fullmatch(r"detached since \S+Z, " + reason, rule["reason"])
         cost = watcher.ctl.json("status")["cost"]
         assert cost["budget"] == 0.04 and cost["measured"] and cost["daemon_rss_bytes"] > 0
         (step,) = [step for step in cost["steps"] if "busy_call" in step["what"]]
@@ -122,7 +122,7 @@ def test_of_two_tracepoints_the_hot_one_is_detached(daemon):
     watcher = daemon(rules=CRASH_RULE + rules, config=BUDGET)
     with running("dd", "if=/dev/zero", "of=/dev/null", "bs=1") as load:
         has_said(watcher, "cost: tracepoint raw_syscalls:sys_enter of rule hot detached: over the cost budget")
-        assert rule_of(watcher, "hot")["state"] == "degraded"
+        assert rule_of(watcher, "hot")["state"] == "unavailable"
         assert "of a CPU at" in rule_of(watcher, "hot")["reason"]
         assert rule_of(watcher, "cool")["state"] == rule_of(watcher, "crash")["state"] == "active"
         load.send_signal(signal.SIGSTOP)
@@ -130,17 +130,51 @@ def test_of_two_tracepoints_the_hot_one_is_detached(daemon):
         until(lambda: rule_of(watcher, "hot")["state"] == "active", "the tracepoint to be back", watcher.tail)
 
 
-def test_a_hot_family_is_detached_whole_and_comes_back(daemon):
-    rules = '[[rule]]\nname = "hot"\non = "syscall"\nsyscall = "read"\nerrno = ["EIO"]\n'
-    watcher = daemon(rules=CRASH_RULE + rules, config=BUDGET)
+def reload(watcher, rules, times):
+    (watcher.rules / "test.toml").write_text(rules)
+    watcher.process.send_signal(signal.SIGHUP)
+    has_said(watcher, "reloaded: ", times)
+
+
+def test_a_hot_rule_is_off_and_says_so_over_reloads_until_it_comes_back(daemon):
+    hot = '[[rule]]\nname = "hot"\non = "syscall"\nsyscall = "read"\nerrno = ["EIO"]\n'
+    slow = ('[[rule]]\nname = "slow"\non = "syscall"\nsyscall = "clock_nanosleep"\nslower_than = "20ms"\n'
+            'match = { exe = ["*/sleep"] }\n')
+    watcher = daemon(rules=CRASH_RULE + hot + slow, config=BUDGET)
     with running("dd", "if=/dev/zero", "of=/dev/null", "bs=1") as load:
-        has_said(watcher, "cost: programs of syscall rules detached: over the cost budget")
-        assert rule_of(watcher, "hot")["state"] == "degraded"
+        has_said(watcher, "cost: programs of syscall rule hot detached: over the cost budget")
+        assert rule_of(watcher, "hot")["state"] == "unavailable"
+        assert rule_of(watcher, "slow")["state"] == "active", "the same programs serve it, and it costs next to nothing"
+        slept = run("sleep", "0.05")
+        assert watcher.incident(slept.pid).record["rule"] == "slow"
         ended = run(victim("die"), "null-read")
         assert_captured(watcher.incident(ended.pid))
+
+        reload(watcher, CRASH_RULE + hot + slow + hot.replace("hot", "later").replace("read", "pread64"), 1)
+        assert rule_of(watcher, "hot")["state"] == "unavailable", "nothing has changed for it"
+        reload(watcher, CRASH_RULE + hot.replace("hot", "renamed"), 2)
+        assert rule_of(watcher, "renamed")["state"] == "active", "it is tried anew"
+        has_said(watcher, "cost: programs of syscall rule renamed detached: over the cost budget")
+        assert rule_of(watcher, "renamed")["state"] == "unavailable"
         load.send_signal(signal.SIGSTOP)
-        has_said(watcher, UNDONE + "programs of syscall rules")
-        until(lambda: rule_of(watcher, "hot")["state"] == "active", "the rule to be whole", watcher.tail)
+        has_said(watcher, UNDONE + "programs of syscall rule renamed")
+        until(lambda: rule_of(watcher, "renamed")["state"] == "active", "the rule to be whole", watcher.tail)
+
+
+def test_a_narrow_rule_is_not_off_for_what_strangers_do(daemon):
+    """Its program runs at every call of the machine; what that takes is said, and is not the rule's."""
+    slow = ('[[rule]]\nname = "slow"\non = "syscall"\nsyscall = "clock_nanosleep"\nslower_than = "20ms"\n'
+            'match = { exe = ["*/sleep"] }\n')
+    watcher = daemon(rules=slow, config='[cost]\nbudget = "0.5%"\nevery = "1s"\n')
+    with running("dd", "if=/dev/zero", "of=/dev/null", "bs=1"):
+        has_said(watcher, "cost: recording alone takes .* of a CPU go to .* calls a second of processes no rule is about")
+        cost = watcher.ctl.json("status")["cost"]
+        assert cost["strangers"]["cpu_share"] > cost["budget"], "more than would take a rule of its own off"
+        state = rule_of(watcher, "slow")
+        assert state["state"] == "active" and state["cost"]["cpu_share"] < cost["budget"]
+        slept = run("sleep", "0.05")
+        assert watcher.incident(slept.pid).record["rule"] == "slow"
+        assert not said(watcher, "rule slow detached")
 
 
 def test_without_a_budget_it_is_only_measured(daemon, busy):

@@ -252,6 +252,8 @@ def test_a_state_directory_others_may_enter(daemon):
     doctor = Doctor(one)
     assert doctor.state("incidentd", "state") == "ok"
     one.state.chmod(0o755)
+    assert doctor.state("incidentd", "state") == "ok", "nothing in it can be read"
+    (one.state / "incidents").chmod(0o755)
     line = doctor.line("incidentd", "state")
     assert line["state"] == "bad" and "0755" in line["fact"]
     _, command = line["fix"].split("; or: ")

@@ -94,7 +94,7 @@ def test_overrun_into_the_next_chunk(dies, program):
 def test_overrun_into_nothing(dies):
     one, _, incident = dies("overrun", "page")
     beyond = one.value("usable") - one.value("allocated", 2)
-    assert claims(incident)[0]["claim"].startswith(f"overrun: write_behind() writes 1 bytes {beyond} bytes past the end")
+    assert claims(incident)[0]["claim"].startswith(f"overrun: write_behind() writes 1 byte {beyond} bytes past the end")
 
 
 @pytest.mark.parametrize("level", ["sizes", "history"])

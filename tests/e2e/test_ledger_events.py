@@ -3,8 +3,11 @@
 The victim does each of them itself and counts (tests/victims/ledger.c).
 """
 
+import signal
+
 import pytest
 
+from lib import callers
 from lib.ledger import ledger, total
 
 THREADS = pytest.mark.parametrize("threads, times", [(1, 20), (1, 20_000), (2, 10_000), (16, 1000)])
@@ -99,3 +102,12 @@ def test_what_a_rule_leaves_out_is_not_called_overwritten(daemon):
     pid, accounts = ledger(1, 8, "blocked", "memory")
     memory = watcher.incident(pid).quality["accounts"]["memory"]
     assert memory == {"happened": accounts[1].events, "kept": 0, "overwritten": 0, "left_out": accounts[1].events}
+
+
+def test_a_child_ends_once_however_many_of_its_threads_exit_together(recorder):
+    children = 300
+    parent = callers.start("family", "family", str(children))
+    assert parent.stdout.read(1) == b"r"
+    assert callers.end(parent) == -signal.SIGABRT
+    lineage = recorder.incident(parent.pid).quality["accounts"]["lineage"]
+    assert lineage["happened"] == 2 + 2 * children, "its own fork and exec, and of each child the start and the end"

@@ -2,10 +2,15 @@
 
 import signal
 
+import pytest
+
+from lib import callers
 from lib.daemon import CRASH_RULE
 from lib.programs import victim
 from lib.victims import let_die, run, waiting_victim
 from lib.wait import until
+
+ALLOW = "[safety]\nallow_dump = true\n"
 
 OPENS = """
 [[rule]]
@@ -64,3 +69,62 @@ def test_recording_goes_on_over_a_reload(daemon):
     account = incident.accounting(process.pid)
     assert account["since_birth"] and account["lost"] == 0
     assert "execve" in [call["name"] for call in incident.calls(process.pid)]
+
+
+def reading(name, slower_than, dump=True, match="comm"):
+    value = victim("callers") if match == "exe" else name
+    return (
+        f'[[rule]]\nname = "{name}"\non = "syscall"\nsyscall = ["read"]\nslower_than = "{slower_than}"\n'
+        f'match = {{ {match} = ["{value}"] }}\n' + ('dump = "SIGABRT"\n' if dump else "")
+    )
+
+
+@pytest.mark.parametrize(
+    "before, after",
+    [
+        # its own rule goes, and another's takes the place
+        (reading("own", "1h", match="exe") + reading("nobody", "1ms"), reading("nobody", "1ms")),
+        # its rule would not dump it, and changes places with one that would dump somebody else
+        (reading("own", "1h", dump=False, match="exe") + reading("nobody", "1ms"), reading("nobody", "1ms") + reading("own", "1h", dump=False, match="exe")),
+        # its rule is from now on about somebody else
+        (reading("own", "1ms", match="exe"), reading("own", "1ms")),
+    ],
+    ids=["removed", "reordered", "changed"],
+)
+def test_a_call_that_was_under_way_is_judged_by_the_rules_of_now(daemon, coredump_host, before, after):
+    watcher = daemon(rules=before, config=ALLOW)
+    process = callers.start("3", "caller")
+    try:
+        assert process.stdout.read(1) == b"r"
+        reload(watcher, after, "reloaded: ")
+        for _ in range(2):
+            process.stdin.write(b"xxx")
+        assert callers.end(process) == 0, watcher.tail()
+        assert watcher.incidents() == []
+    finally:
+        process.kill()
+
+
+def has_died_of_a_call(process):
+    """Another one of its calls returns, which has lasted since the last one did."""
+    try:
+        process.stdin.write(b"x")
+    except BrokenPipeError:
+        pass
+    return process.poll() is not None
+
+
+def test_of_a_rule_that_stays_what_it_was_nothing_is_missed(daemon, coredump_host):
+    """Though it has another place now, and the call began before."""
+    own = reading("own", "1ms", match="exe")
+    watcher = daemon(rules=own, config=ALLOW)
+    process = callers.start("1", "caller")
+    try:
+        assert process.stdout.read(1) == b"r"
+        reload(watcher, reading("nobody", "1ms") + own, "reloaded: 2 rules")
+        until(lambda: has_died_of_a_call(process), "the process to be dumped", watcher.tail)
+        assert process.returncode == -signal.SIGABRT
+        made = until(lambda: [i for i in watcher.incidents() if i.record["dump"]["sent"]], "its incident", watcher.tail)
+        assert {(i.process["pid"], i.record["rule"]) for i in made} == {(process.pid, "own")}
+    finally:
+        process.kill()

@@ -17,6 +17,12 @@ def test_a_status(daemon):
     assert len(watcher.incidents()) == 1
     thread = incident.thread(ended.pid)
     assert thread["stack"]["bytes"] >= 4096, "the stack that called exit()"
+    assert not thread["crashed"]
+    assert incident.record["core"]["reason"] == "the process exited"
+    said = watcher.ctl.text("info", ended.pid)
+    assert f"exited  trouble[{ended.pid}]" in said
+    lived = incident.record["clocks"]["trigger_ns"] - incident.record["pages"]["from_ns"]
+    assert 0 <= lived < 60 * 10**9, "what is known of its memory begins with the process, not with the machine"
 
 
 def test_any_failure_by_default(daemon):

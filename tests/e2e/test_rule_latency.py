@@ -64,7 +64,7 @@ def test_a_slow_query_at_its_return(daemon, server):
     assert latency["spent"]["blocked_ns"] >= 400_000_000
     assert latency["calls"]["count"] >= 1
     assert "epoll_wait" in [call["name"] for call in latency["calls"]["by_name"]]
-    assert incident.crashed["stack"]["bytes"] > 0
+    assert incident.triggers["stack"]["bytes"] > 0
     assert server.query("select 2") == "2", "the server goes on"
 
 
@@ -77,7 +77,7 @@ def test_a_slow_query_while_it_runs(daemon, server):
     assert latency["in_flight"] and latency["when"] == "deadline"
     assert latency["elapsed_ns"] >= 300_000_000
     assert latency["calls"]["in_flight"]["name"] == "epoll_wait"
-    assert any("poll" in (frame["symbol"] or "") for frame in incident.crashed["kernel_stack"])
+    assert any("poll" in (frame["symbol"] or "") for frame in incident.triggers["kernel_stack"])
     output, _ = client.communicate(timeout=60)
     assert output.decode().strip() == str(incident.process["pid"]), "and comes to its end"
     assert len(watcher.incidents()) == 1, "one incident a call"

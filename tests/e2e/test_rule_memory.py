@@ -15,6 +15,8 @@ def test_more_than(daemon):
     memory = incident.record["memory"]
     assert memory["rss"] > 64 << 20
     assert incident.record["memory"]["rss_bytes"]["total"] > 64 << 20
+    assert memory["peak_rss_bytes"] >= max(memory["rss"], memory["rss_bytes"]["total"])
+    assert not any(thread["crashed"] for thread in incident.threads)
 
 
 def test_growth_within_a_time(daemon):

@@ -67,6 +67,28 @@ def test_a_handled_signal_when_asked_for(daemon):
     assert incident.signal["name"] == "SIGSEGV"
 
 
+def test_ignored_signals_when_asked_for(daemon):
+    """They are dropped where they are sent: by SIG_IGN, and by default (of which SIGCHLD and SIGURG come in storms)."""
+    watcher = daemon(rules=rule("ignored", ["SIGUSR1", "SIGWINCH", "SIGCHLD"],
+                                f'fatal = false\nmatch = {{ exe = ["{victim("handled")}", "*/env"] }}') + CRASH_RULE)
+    ended = run(victim("handled"), "ignore", "SIGUSR1")
+    assert ended.status == 0
+    incident = watcher.incident(ended.pid)
+    assert incident.signal["name"] == "SIGUSR1"
+    assert incident.signal["disposition"] == "ignored" and incident.signal["fatal"] is False
+    assert incident.signal["sender"]["pid"] == ended.pid
+    (trigger,) = [event for event in incident.timeline if event.get("trigger")]
+    assert (trigger["phase"], trigger["result"]) == ("generated", "ignored")
+    # Others' children end all the time, and nobody is told of it.
+    run("sh", "-c", "i=0; while [ $i -lt 200 ]; do /bin/true; i=$((i+1)); done")
+    (state,) = [one for one in watcher.ctl.json("status")["rules"] if one["name"] == "ignored"]
+    assert (state["state"], state["matched"]) == ("active", 1)
+    with running("sleep", "infinity") as stranger:
+        os.kill(stranger.pid, 28)
+        run("/bin/kill", "-SEGV", str(stranger.pid))
+        assert watcher.incident(stranger.pid).record["rule"] == "crash"
+
+
 def test_sender_filter_by_comm(daemon):
     watcher = daemon(
         rules=rule("by-kill", ["SIGSEGV"], 'sender = { comm = ["kill"] }\nmatch = { comm = ["die", "sleep"] }')

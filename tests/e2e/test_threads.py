@@ -1,5 +1,6 @@
 """Every thread of a dying process is captured as it stood."""
 
+import bisect
 import signal
 
 import pytest
@@ -42,6 +43,29 @@ def test_blocked_threads_show_where_the_kernel_held_them(recorder):
     for tid, role in roles.items():
         if role == "futex":
             assert incident.thread(tid)["kernel_stack"]
+
+
+def kernel_functions():
+    """(start, name) by start: of the kernel's own text, where each reaches up to the next."""
+    with open("/proc/kallsyms", encoding="ascii") as file:
+        lines = (line.split() for line in file)
+        return sorted((int(words[0], 16), words[2]) for words in lines if len(words) == 3 and words[1] in "tTwW")
+
+
+def test_kernel_stacks_begin_at_the_function_that_was_traced(recorder):
+    died, _ = siblings(2, 2, 1, "fault")
+    incident = recorder.incident(died.pid)
+    functions = kernel_functions()
+    starts = [start for start, _ in functions]
+    for thread in incident.threads:
+        frames = thread["kernel_stack"]
+        assert frames[0]["symbol"].startswith("get_signal+"), frames  # where signal_deliver is
+        for frame in frames:
+            assert not frame["symbol"].startswith(("bpf_", "__bpf_", "__traceiter_")), frames
+            name, offset = frame["symbol"].split(" ")[0].split("+")
+            start = int(frame["ip"], 16) - int(offset, 16)
+            at = bisect.bisect_right(starts, int(frame["ip"], 16)) - 1
+            assert starts[at] == start and name in {n for s, n in functions[at - 8 : at + 9] if s == start}
 
 
 @pytest.mark.slow

@@ -146,6 +146,18 @@ TEST(DoctorRules, FilesThatWereAskedFor) {
                 ElementsAre(Is(Grade::Bad, "none.toml"), Is(Grade::Bad, "/none"), Is(Grade::Bad, "no enabled rule")));
 }
 
+TEST(DoctorRules, FilesOfTheRunningDaemon) {
+    Lab lab;
+    lab.remove("/etc/incidentd");
+    lab.write("/elsewhere/mine.toml", "[[rule]]\nname = \"mine\"\non = \"oom\"\n");
+    lab.status["rule_directories"] = {lab.root().string() + "/elsewhere"};
+    EXPECT_THAT(only(lab.look(check_rule_files)), Is(Grade::Ok, "1 rule, 1 enabled"));
+    lab.status["rule_directories"] = {lab.root().string() + "/gone"};
+    const auto findings = lab.look(check_rule_files);
+    EXPECT_THAT(only(findings), Is(Grade::Bad, "0 files with no enabled rule"));
+    EXPECT_EQ(findings.front().why, "incidentd still has 1 rule, until it is told to reload or restarts");
+}
+
 TEST(DoctorRules, Loaded) {
     Lab lab;
     EXPECT_THAT(only(lab.look(check_rules_loaded)), Is(Grade::Ok, ""));
@@ -154,8 +166,9 @@ TEST(DoctorRules, Loaded) {
     EXPECT_THAT(only(lab.look(check_rules_loaded)),
                 Is(Grade::Warn, "has not loaded new", "systemctl reload incidentd"));
     lab.remove("/etc/incidentd/rules.d/new.toml");
-    lab.status["rule_errors"] = {"x.toml:1:2: unknown key"};
+    lab.status["rule_errors"] = {"x.toml:1:2: unknown key\n 1 | nam = 1\n   | ^^^"};
     EXPECT_THAT(only(lab.look(check_rules_loaded)), Is(Grade::Bad, "unknown key", "incidentd --check"));
+    EXPECT_EQ(lab.look(check_rules_loaded).front().fact, "x.toml:1:2: unknown key");
 }
 
 TEST(DoctorRules, States) {
@@ -184,6 +197,7 @@ TEST(DoctorRules, Losses) {
         R"json([{"where": "slots: no free ring for a thread ([record] threads)", "reason": "none free", "count": 3
 },
             {"where": "ring buffer: gone event", "reason": "full", "count": 1},
+            {"where": "incidents", "reason": "not written: No space left on device", "count": 2},
             {"where": "paths: not readable", "reason": "x", "count": 0}])json");
     EXPECT_THAT(lab.look(check_losses), ElementsAre(Is(Grade::Warn, "3 slots: ", "threads = 8192"),
                                                     Is(Grade::Warn, "1 ring buffer: ", "ring_buffer")));
@@ -204,9 +218,20 @@ TEST(DoctorState, Directory) {
     Lab lab;
     const std::string state = lab.questions.state, incidents = state + "/incidents";
     EXPECT_THAT(only(lab.look(check_state_directory)), Is(Grade::Ok, state));
+    ASSERT_EQ(chmod(state.c_str(), 0755), 0);
+    EXPECT_THAT(only(lab.look(check_state_directory)), Is(Grade::Ok, state)) << "nothing in it can be read";
     ASSERT_EQ(chmod(incidents.c_str(), 0755), 0);
-    EXPECT_THAT(only(lab.look(check_state_directory)), Is(Grade::Bad, "mode 0755", "chmod 0700 " + incidents));
+    EXPECT_THAT(only(lab.look(check_state_directory)), Is(Grade::Bad, "mode 0755", "chmod go-rwx " + incidents));
+    ASSERT_EQ(chmod(state.c_str(), 0700), 0);
+    EXPECT_THAT(only(lab.look(check_state_directory)), Is(Grade::Ok, state)) << "nobody gets as far as that";
     ASSERT_EQ(chmod(incidents.c_str(), 0700), 0);
+    ASSERT_EQ(chmod(state.c_str(), 0777), 0);
+    EXPECT_THAT(only(lab.look(check_state_directory)), Is(Grade::Bad, "mode 0777", "chmod go-w " + state));
+    ASSERT_EQ(chmod(state.c_str(), 0755), 0);
+    lab.write("/state/left-over", "of a crash");
+    ASSERT_EQ(chmod((state + "/left-over").c_str(), 0644), 0);
+    EXPECT_THAT(only(lab.look(check_state_directory)), Is(Grade::Bad, "left-over has mode 0644"));
+    lab.remove("/state/left-over");
     ASSERT_EQ(chown(state.c_str(), 1000, 0), 0);
     EXPECT_THAT(only(lab.look(check_state_directory)), Is(Grade::Bad, "belongs to uid 1000", "chown root"));
     lab.remove("/state");
@@ -224,8 +249,10 @@ TEST(DoctorState, DirectoryForAGroup) {
     EXPECT_THAT(lab.look(check_state_directory),
                 ElementsAre(Is(Grade::Bad, state + " has mode 0700", "systemctl restart incidentd"),
                             Is(Grade::Bad, incidents + " has mode 0700", "chgrp 12345 " + incidents)));
-    ASSERT_EQ(chmod(state.c_str(), 0711), 0);
+    ASSERT_EQ(chmod(state.c_str(), 0755), 0); // lets them in as well
     ASSERT_EQ(chown(incidents.c_str(), 0, 12345), 0);
+    EXPECT_THAT(only(lab.look(check_state_directory)), Is(Grade::Bad, incidents + " has mode 0700"));
+    ASSERT_EQ(chmod(state.c_str(), 0711), 0);
     ASSERT_EQ(chmod(incidents.c_str(), 02750), 0);
     EXPECT_THAT(only(lab.look(check_state_directory)), Is(Grade::Ok, "for group incident"));
     lab.gid_of_group = 54321; // another one may read
@@ -233,7 +260,7 @@ TEST(DoctorState, DirectoryForAGroup) {
     lab.gid_of_group = std::nullopt;
     EXPECT_THAT(only(lab.look(check_state_directory)), Is(Grade::Bad, "no such group", "groupadd --system incident"));
     lab.remove("/etc/incidentd/incidentd.toml"); // it was taken back, and incidentd not told
-    EXPECT_THAT(lab.look(check_state_directory), ElementsAre(Is(Grade::Bad, "mode 0711"), Is(Grade::Bad, "mode 2750")));
+    EXPECT_THAT(lab.look(check_state_directory), ElementsAre(Is(Grade::Bad, "mode 2750")));
 }
 
 TEST(DoctorState, Space) {

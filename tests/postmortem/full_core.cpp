@@ -31,10 +31,10 @@ void read_note(std::uint32_t type, std::string_view text, CrashImage &image) {
         const auto status = object_at<elf_prstatus>(text, 0);
         ImageThread thread;
         thread.tid = static_cast<std::uint32_t>(status.pr_pid);
-        thread.crashed = image.threads.empty();
+        thread.is_triggers = image.threads.empty();
         thread.registers.emplace();
         std::memcpy(&*thread.registers, &status.pr_reg, sizeof status.pr_reg);
-        if (thread.crashed)
+        if (thread.is_triggers)
             image.signal = status.pr_cursig;
         image.threads.push_back(thread);
     } else if (type == NT_PRPSINFO) {

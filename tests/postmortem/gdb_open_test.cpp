@@ -63,6 +63,27 @@ TEST_F(GdbOpen, LoadsProgramCoreAndCommandsFromAnywhere) {
     EXPECT_FALSE(fs::exists(bundle.path + "/gdb/__pycache__")); // a bundle stays as it was written
 }
 
+// In a pid namespace the core has the ids the process knew itself, the bundle those of the host.
+TEST_F(GdbOpen, KnowsTheThreadsOfAPidNamespaceByTheirStacks) {
+    constexpr int outside = 1'000'000;
+    const int inner = bundle.incident["process"]["pid"];
+    bundle.incident["process"]["ns_pid"] = inner;
+    bundle.incident["process"]["pid"] = inner + outside;
+    bundle.incident["thread"]["tid"] = bundle.tid(0) + outside;
+    for (Json &thread : bundle.threads)
+        thread["tid"] = thread["tid"].get<int>() + outside;
+    bundle.write("incident.json", bundle.incident.dump());
+    bundle.write("threads.json", bundle.threads.dump());
+    const std::string said = bundle.open({"incident threads"});
+    EXPECT_THAT(said, HasSubstr(fmt::format("  thread  1, tid {}, selected\n", bundle.tid(0))));
+    EXPECT_THAT(said, HasSubstr(fmt::format("* thread 1     victim[{}]", bundle.tid(0))));
+    EXPECT_THAT(said, Not(HasSubstr("not in core")));
+    // Where two have their stacks in one place neither is told by that.
+    bundle.threads[1]["registers"]["rsp"] = bundle.threads[2]["registers"]["rsp"];
+    bundle.write("threads.json", bundle.threads.dump());
+    EXPECT_THAT(bundle.open({"incident threads"}), HasSubstr("  not in core"));
+}
+
 TEST_F(GdbOpen, SurvivesBeingMoved) {
     // Another place, with a name that needs quoting everywhere; the environment names another bundle.
     const std::string moved = state.dir().string() + "/it's a \"moved\" $bundle";

@@ -28,10 +28,11 @@ protected:
                                           "00300000-00400000 r-xp 00000000 08:01 8 /lib/libc.so.6\n");
         ImageThread &thread = image.threads.emplace_back();
         thread.tid = 100;
-        thread.crashed = true;
+        thread.is_triggers = true;
         thread.comm = "x";
         thread.registers.emplace();
         thread.registers->rip = code;
+        thread.registers->orig_rax = ~0ull;
         ThreadStack &stack = analysis.threads.emplace_back();
         stack.tid = 100;
         Frame frame;
@@ -160,7 +161,7 @@ TEST_F(HeapVerdict, APointerThatStoodInFreedMemory) {
     faults(words[1], 0);
     EXPECT_THAT(sentence(), Not(HasSubstr("after free"))); // nothing at hand points there
     image.threads[0].registers->rbx = 0x50000;
-    EXPECT_THAT(sentence(), StartsWith("use after free: use() followed a pointer read at offset 8 of an allocation"));
+    EXPECT_THAT(sentence(), StartsWith("use after free: use() followed a pointer that stands at offset 8 of an allocation"));
 }
 
 TEST_F(HeapVerdict, OverrunAndUnderrunOfALiveAllocation) {

@@ -169,7 +169,7 @@ TEST(MiniCore, OfAKilledProcessWithLittleCaptured) {
     info.si_signo = SIGKILL;
     info.si_pid = 4711;
     std::memcpy(image.siginfo.data(), &info, sizeof info);
-    image.threads[0].crashed = false;
+    image.threads[0].is_triggers = false;
     const MiniCore mini = mini_core(image);
     write_file(victim.dir() / "mini", mini.bytes);
     std::string full_complaints, complaints;

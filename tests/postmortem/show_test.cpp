@@ -57,6 +57,19 @@ TEST_F(Show, ListFilters) {
     EXPECT_EQ(ids({"--since", "2026-11-21"}), "victim ");
     EXPECT_EQ(ids({"--comm", "nobody"}), "");
     EXPECT_EQ(ids({"-n", "0"}), "");
+    EXPECT_EQ(ids({"--since", "2000d ago"}), "postgres victim ");
+    EXPECT_EQ(state.run({"list", "-n", "0"}).err, "") << "there are incidents";
+    EXPECT_THAT(state.run({"info", "2026112"}).err,
+                HasSubstr("is ambiguous:\n  20261120T000000.000Z-oom-postgres-77-aaaaaa\n  " + name));
+}
+
+TEST_F(Show, ABundleByItsDirectory) {
+    const std::string path = state.dir().string() + "/incidents/" + name;
+    const State other; // with another state directory in use
+    const Ran ran = other.run({"--json", "info", path + "/"});
+    EXPECT_EQ(ran.code, 0) << ran.err;
+    EXPECT_THAT(ran.out, HasSubstr(name));
+    EXPECT_EQ(other.run({"info", state.dir().string() + "/incidents"}).code, 1) << "its name is no incident's";
 }
 
 TEST_F(Show, ListOfNothing) {

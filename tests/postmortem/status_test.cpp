@@ -52,7 +52,7 @@ const char *const reply =
     R"({"version": "0.1.0", "pid": 7, "started": "2026-11-21T15:00:00Z", "uptime_s": 7500, "state": "running",
   "rules": [{"name": "crash", "kind": "signal", "source": "/etc/x.toml:3", "state": "active", "reason": "", "fired": 5, "suppressed": 2, "cost": {"ns_per_event": 350, "events_per_second": 1200, "cpu_share": 0.0004}},
             {"name": "txg", "kind": "txg_sync", "source": "/etc/x.toml:9", "state": "unavailable", "reason": "no module \u001b[31mzfs", "fired": 0, "suppressed": 0}],
-  "rule_errors": ["/etc/y.toml:1:2: unknown key"],
+  "rule_errors": ["/etc/y.toml:1:2: unknown key\n 1 | nam = \u001b[31m"],
   "recorder": {"threads_used": 12, "threads_max": 4096, "processes_used": 3, "processes_max": 8192, "syscalls_per_thread": 64, "memory_bytes": 33554432, "watching": "matching"},
   "probes": [{"name": "tp_btf/sys_enter", "state": "active", "reason": "", "missed": 1, "runs": 1000, "run_ns": 100000}],
   "losses": [{"where": "slots", "reason": "none free", "count": 3}],
@@ -85,6 +85,7 @@ TEST(Status, OneScreen) {
               "  txg    txg_sync  unavailable  0      0           -                            /etc/x.toml:9  no "
               "module \\x1b[31mzfs\n"
               "  /etc/y.toml:1:2: unknown key\n"
+              "    1 | nam = \\x1b[31m\n"
               "\n"
               "Recorder\n"
               "  watching matching processes; 12 of 4096 thread slots, 3 of 8192 processes used\n"

@@ -56,6 +56,8 @@ TEST(Times, Moments) {
     EXPECT_EQ(*parse_moment("today", now), *parse_moment("2026-11-21", now));
     EXPECT_EQ(*parse_moment("2h", now), now - 7200'000'000'000);
     EXPECT_EQ(*parse_moment("-2h", now), now - 7200'000'000'000);
+    EXPECT_EQ(*parse_moment("2h ago", now), now - 7200'000'000'000);
+    EXPECT_FALSE(parse_moment(" ago", now));
     EXPECT_EQ(*parse_moment("@17", now), 17'000'000'000);
     EXPECT_FALSE(parse_moment("2026-13-45", now));
     EXPECT_EQ(parse_name_time("20261121T150405.123Z"), now + 123'000'000);

@@ -54,7 +54,7 @@ CrashImage image_of(const std::filesystem::path &dir) {
         image.threads.push_back({static_cast<std::uint32_t>(thread["tid"].count()), "victim", thread["crashed"].flag(),
                                  registers_of_json(thread["registers"]), ""});
     });
-    std::ranges::stable_partition(image.threads, &ImageThread::crashed);
+    std::ranges::stable_partition(image.threads, &ImageThread::is_triggers);
     image.modules = modules_of_maps(image.maps);
     return image;
 }

@@ -226,6 +226,26 @@ TEST(UnwindMachineCode, KnowsWhatStandsBeforeAReturnAddress) {
     EXPECT_EQ(call_before(0x100a, none).kind, CallBefore::Kind::no_call);
 }
 
+TEST(UnwindMachineCode, TellsWhereTheCallBeforeAReturnAddressLed) {
+    user_regs_struct behind{};
+    behind.rdx = 0;
+    behind.rbx = 0x2000;
+    behind.rsp = 0x7ff8;
+    Bytes by_register(0x1000, {"\x90\x90\xff\xd2", 4}); // call *%rdx
+    auto call = call_ending_at(0x1004, behind, by_register);
+    ASSERT_TRUE(call);
+    EXPECT_EQ(call->text, "call %rdx");
+    EXPECT_EQ(call->target, 0u);
+    Bytes direct(0x1000, {"\x90\x90\x90\xe8\x10\x00\x00\x00", 8});
+    EXPECT_EQ(call_ending_at(0x1008, behind, direct)->target, 0x1018u);
+    Bytes through_memory(0x1000, {"\x90\x90\xff\x53\x10", 5}); // call *0x10(%rbx), which was not captured
+    call = call_ending_at(0x1005, behind, through_memory);
+    ASSERT_TRUE(call);
+    EXPECT_EQ(call->target, std::nullopt);
+    Bytes none(0x1000, {"\x90\x90\x90\x90\x90\x90\x90\x90\x90\x90", 10});
+    EXPECT_FALSE(call_ending_at(0x100a, behind, none));
+}
+
 ChildEnd run(const ChildCaps &caps, const std::function<void(const AnswerLine &)> &work,
              std::vector<std::string> *lines = nullptr) {
     return run_capped(
@@ -320,6 +340,8 @@ TEST(UnwindAnalysis, SurvivesItsJson) {
     analysis.modules.push_back({"/lib/x.so", "ab12", "used", "none", "apt install x", true});
     analysis.instruction = Instruction{
         0x1000, "mov", Instruction::Operand{true, false, "rax", "", "fs", 8, -4, 0x30, 4}, true, false, true};
+    analysis.interrupted = Interrupted{3, {{"rip", 0x1000}}, analysis.instruction, 11, 1, 0x10};
+    analysis.call = CallToNowhere{"call *%rdx", 0};
     analysis.argument_frame = 1;
     analysis.arguments.push_back({0, "p", "char *", 0, true, "in rdi"});
     analysis.arguments.push_back({1, "n", "int", std::nullopt, false, "optimized out"});

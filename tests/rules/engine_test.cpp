@@ -162,6 +162,20 @@ TEST(Engine, WatchesWhatSomeEnabledRuleMatches) {
 
     engine.replace(parsed(rule("match.cgroup = \"/x\"")));
     EXPECT_TRUE(engine.looks_at_cgroup());
+    engine.replace(parsed(rule("limit = { cooldown = \"1h\", by = \"cgroup\" }")));
+    EXPECT_TRUE(engine.looks_at_cgroup()) << "what is counted by it has to be told apart by it";
+}
+
+TEST(Engine, AnEventMadeForSomeRulesIsOfferedToNoOthers) {
+    Engine engine(parsed(rule("", "a") + rule("", "b")));
+    Event event = crash();
+    EXPECT_EQ(engine.decide(event).size(), 2u);
+    event.only = {"b"};
+    const auto decisions = engine.decide(event);
+    ASSERT_EQ(decisions.size(), 1u);
+    EXPECT_EQ(decisions.front().rule->name, "b");
+    event.only.emplace();
+    EXPECT_TRUE(engine.decide(event).empty());
 }
 
 TEST(Engine, SignalsSomeRuleMayFireOn) {

@@ -164,6 +164,14 @@ static void run(const char *mode, long n, long ms)
         } else if (is("jump")) {
             if (setjmp(out) == 0)
                 probed_jump(ms);
+        } else if (is("left")) { // n times without a return; then, after so long, n short calls
+            for (volatile long call = 0; call < n; ++call)
+                if (setjmp(out) == 0)
+                    probed_jump(1);
+            sleep_ms(ms);
+            for (volatile long call = 0; call < n; ++call)
+                probed_jump(-1);
+            break;
         } else if (is("throw")) {
             try {
                 probed_throw(ms);

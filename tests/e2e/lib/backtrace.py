@@ -42,6 +42,11 @@ def gdb_frames(program, core, script):
         timeout=4 * PATIENCE,
         check=False,
     )
+    return frames_of(said)
+
+
+def frames_of(said):
+    """tid → frames, of what a gdb that ran SCRIPT has said."""
     line = next((line for line in said.stdout.splitlines() if line.startswith("FRAMES ")), None)
     assert line, said.stdout + said.stderr
     return {int(tid): frames for tid, frames in json.loads(line[7:]).items()}

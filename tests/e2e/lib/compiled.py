@@ -1,5 +1,6 @@
 """Programs of tests/e2e/programs, compiled as a test wants them."""
 
+import os
 import subprocess
 from functools import cache
 from pathlib import Path
@@ -15,10 +16,18 @@ def directory():
 
 @cache
 def compiled(source, *flags):
-    """The program's path.  Flags go to gcc or g++."""
+    """The program's path.  Flags go to gcc, g++, rustc or go build."""
     name = Path(source).stem + "".join(flag.replace("/", "_") for flag in flags)
     program = directory() / name.replace("-", "_")
-    compiler = "g++" if source.endswith(".cpp") else "gcc"
-    command = [compiler, "-g", "-w", *flags, "-o", str(program), str(PROGRAMS / source), "-pthread"]
-    subprocess.run(command, check=True)
+    subprocess.run(command(source, flags, str(program)), check=True, env=os.environ | {"GOCACHE": f"{directory()}/go"})
     return str(program)
+
+
+def command(source, flags, program):
+    path = str(PROGRAMS / source)
+    if source.endswith(".go"):
+        return ["go", "build", *flags, "-o", program, path]
+    if source.endswith(".rs"):
+        return ["rustc", "-g", *flags, "-o", program, path]
+    compiler = "g++" if source.endswith(".cpp") else "gcc"
+    return [compiler, "-g", "-w", *flags, "-o", program, path, "-pthread"]

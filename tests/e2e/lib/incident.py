@@ -58,6 +58,11 @@ class Incident:
         (found,) = [thread for thread in self.threads if thread["crashed"]]
         return found
 
+    @property
+    def triggers(self):
+        """The thread that made the rule fire, whether or not it died of that."""
+        return self.thread(self.record["thread"]["tid"])
+
     def events(self, *kinds):
         return [event for event in self.timeline if event["kind"] in kinds]
 

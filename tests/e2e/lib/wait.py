@@ -5,7 +5,7 @@ import time
 PATIENCE = 60  # seconds; generous, because machines are slow and sanitizers slower
 
 
-def until(condition, what, log=lambda: ""):
+def until(condition, what, log=lambda: "", every=0.02):
     """Polls condition() until it is truthy, and returns what it returned.
 
     If that never comes, the failure shows log() too.
@@ -14,5 +14,5 @@ def until(condition, what, log=lambda: ""):
     while not (result := condition()):
         if time.monotonic() > end:
             raise AssertionError(f"waited {PATIENCE} s for {what}\n{log()}")
-        time.sleep(0.02)
+        time.sleep(every)
     return result

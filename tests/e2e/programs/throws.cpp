@@ -15,6 +15,8 @@ struct Own : std::runtime_error {
         throw Own("own words");
     if (kind == "number")
         throw 42;
+    if (kind == "rethrow")
+        throw;
     std::terminate();
 }
 

@@ -1,0 +1,133 @@
+// A program that has a handler for its own fault, and dies of another signal afterwards: of the one the handler
+// raises again, of the abort(3) it calls, or because the handler could not be entered.  What is to be explained is
+// the fault.
+#include "postmortem/verdict/evidence.h"
+#include "postmortem/verdict/records.h"
+
+#include "postmortem/times.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+
+namespace incident::postmortem {
+
+namespace {
+
+// The last fault of the kernel's that went to a handler in the thread that died, before it died of `death`.
+const SignalLine *handled_fault(const std::vector<SignalLine> &lines, std::uint32_t tid, const SignalLine &death) {
+    const auto last = std::ranges::find_if(lines.rbegin(), lines.rend(), [&](const SignalLine &line) {
+        return line.handled && line.is_fault() && line.address && line.tid == tid && line.t_ns < death.t_ns;
+    });
+    return last == lines.rend() ? nullptr : &*last;
+}
+
+user_regs_struct registers_of(const Interrupted &interrupted, const user_regs_struct &of_thread) {
+    user_regs_struct registers = of_thread; // fs_base and kin are the thread's
+    const auto value = [&](const char *name) {
+        const auto found = interrupted.registers.find(name);
+        return found == interrupted.registers.end() ? 0 : found->second;
+    };
+    registers.rax = value("rax");
+    registers.rbx = value("rbx");
+    registers.rcx = value("rcx");
+    registers.rdx = value("rdx");
+    registers.rsi = value("rsi");
+    registers.rdi = value("rdi");
+    registers.rbp = value("rbp");
+    registers.rsp = value("rsp");
+    registers.r8 = value("r8");
+    registers.r9 = value("r9");
+    registers.r10 = value("r10");
+    registers.r11 = value("r11");
+    registers.r12 = value("r12");
+    registers.r13 = value("r13");
+    registers.r14 = value("r14");
+    registers.r15 = value("r15");
+    registers.rip = value("rip");
+    registers.orig_rax = ~0ull; // as a fault leaves it
+    return registers;
+}
+
+// The same incident as it would have been told had the thread died of the fault itself.
+std::optional<Claim> judge_as_if(const Evidence &e, const SignalLine &fault, bool in_frame) {
+    Json document = e.incident.document();
+    document["signal"] = {
+        {"number", fault.number},         {"name", fault.name}, {"code", fault.code}, {"code_name", fault.code_name},
+        {"address", hex(*fault.address)}, {"sender", nullptr},  {"fatal", true}};
+    CrashImage image = e.image;
+    image.signal = fault.number;
+    image.has_siginfo = true;
+    Analysis analysis = e.analysis;
+    if (in_frame) {
+        const Interrupted &interrupted = *e.analysis.interrupted;
+        image.threads.front().registers = registers_of(interrupted, *e.registers());
+        analysis.instruction = interrupted.instruction;
+        analysis.call.reset();
+        const auto stack = std::ranges::find(analysis.threads, image.threads.front().tid, &ThreadStack::tid);
+        if (stack == analysis.threads.end() || interrupted.frame >= stack->frames.size())
+            return std::nullopt;
+        stack->frames.erase(stack->frames.begin(), stack->frames.begin() + interrupted.frame);
+        if (analysis.argument_frame < interrupted.frame)
+            analysis.arguments.clear();
+        else
+            analysis.argument_frame -= interrupted.frame;
+    }
+    const auto incident = Incident::parse(document.dump(-1, ' ', false, Json::error_handler_t::replace), "first fault");
+    if (!incident)
+        return std::nullopt;
+    const Evidence of_fault{*incident, image, analysis, e.bundle, nullptr};
+    if (auto claim = judge_fault(of_fault))
+        return claim;
+    return judge_trap(of_fault);
+}
+
+} // namespace
+
+std::optional<Claim> judge_first_fault(const Evidence &e) {
+    // What the kernel raises as SI_KERNEL may be no fault of its own: of a handler that could not be entered it is.
+    const bool another_fault = e.is_fault() && e.signal()["code_name"].text() != "SI_KERNEL";
+    if (!e.registers() || !e.signal()["fatal"].flag() || e.incident.view()["dump"]["sent"].flag() || another_fault)
+        return std::nullopt;
+    const std::uint32_t tid = e.image.threads.front().tid;
+    const auto lines = signal_lines(e.bundle);
+    const auto death = std::ranges::find_if(lines, &SignalLine::trigger);
+    if (death == lines.end())
+        return std::nullopt;
+    const bool own = e.sender() == e.image.pid && e.signal()["sender"]["tid"].count() == tid;
+    const bool kernels = e.signal()["code_name"].text() == "SI_KERNEL" || death->is_fault();
+    const SignalLine *fault = own || kernels ? handled_fault(lines, tid, *death) : nullptr;
+    if (!fault)
+        return std::nullopt;
+    const std::string name(e.signal()["name"].text()), code(e.signal()["code_name"].text());
+    const std::string ago = span_text(static_cast<std::uint64_t>(death->t_ns - fault->t_ns));
+    const std::string came = fmt::format("{} ({}) for address {}", fault->name, fault->code_name, hex(*fault->address));
+    // Where the handler is still on the stack its frame says what it was called for; where it has returned, or was
+    // never entered, the registers are those of the fault again.
+    const auto &interrupted = e.analysis.interrupted;
+    // signal 0: of a handler that did not ask for the siginfo, where the address of the page fault must do.
+    const bool in_frame =
+        interrupted && interrupted->address == *fault->address &&
+        (interrupted->signal == 0 || (interrupted->signal == fault->number && interrupted->code == fault->code));
+    std::optional<Claim> claim;
+    if (in_frame || !interrupted)
+        claim = judge_as_if(e, *fault, in_frame);
+    if (claim)
+        claim->text += "; " + (own ? fmt::format("it had a handler for that, and died of the {} it sent itself", name)
+                                   : fmt::format("it had a handler for that, and died of {} ({})", name, code));
+    else if (own && death->number == fault->number)
+        claim = Claim{fmt::format("{} came first, {} before, and went to a handler; it died of the {} it sent itself",
+                                  came, ago, name),
+                      {}};
+    else
+        return std::nullopt; // nothing says that the two have to do with each other: Java handles faults all day
+    claim->facts.push_back(
+        fmt::format("{}, raised by the kernel in thread {} {} before, went to a handler of its own", came, tid, ago));
+    claim->facts.push_back(own ? fmt::format("{} ({}) was then sent by its own thread {}", name, code, tid)
+                               : fmt::format("the kernel then raised {} ({})", name, code));
+    return claim;
+}
+
+} // namespace incident::postmortem
