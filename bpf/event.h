@@ -687,8 +687,8 @@ struct condition_settings {
     struct filter_clause clause[FILTER_CLAUSES];
 };
 
-/* Map "tracepoints", by TRACEPOINT_KEY: the conditions about a tracepoint, for it has one program.  number: the kernel's
- * own. */
+/* Map "tracepoints", by TRACEPOINT_KEY: the conditions about a tracepoint, for it has one program.  number: the
+ * kernel's own. */
 #define TRACEPOINT_KEY(generation, number) ((number) << 1 | ((generation)&1))
 struct tracepoint_rules {
     __u64 rules;    /* bits of its conditions */
@@ -911,7 +911,7 @@ struct latency_event {
     __u16 dumped;   /* signal number already sent to it in its own context; 0: none */
     __u16 dump_bit; /* … by the condition with this bit */
     __u32 rules_generation; /* that bit's, and that of the threshold it was measured by */
-    __u32 keyed;    /* 1: may have been in several threads; what the thread did meanwhile is not the call's */
+    __u32 keyed;            /* 1: may have been in several threads; what the thread did meanwhile is not the call's */
     __u32 pad;
 };
 

@@ -110,8 +110,8 @@ struct {
     __type(value, struct condition_settings);
 } conditions __weak SEC(".maps");
 
-/* The conditions about a tracepoint, by generation and the kernel's number of it: it has one program, for the kernel refuses the same
- * program twice (kernel/trace/bpf_trace.c, perf_event_attach_bpf_prog: EEXIST). */
+/* The conditions about a tracepoint, by generation and the kernel's number of it: it has one program, for the kernel
+ * refuses the same program twice (kernel/trace/bpf_trace.c, perf_event_attach_bpf_prog: EEXIST). */
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
     __uint(max_entries, 2048);

@@ -55,8 +55,8 @@ void Assembler::take(std::span<const std::uint8_t> bytes) {
             on_watch(*event);
         break;
     case bpf::EVENT_TRIGGER:
-        if (auto occurrences = occurrences_of(
-                bytes, facts_, history_, [this](std::uint32_t number) { return recorder_.tracepoint(number); });
+        if (auto occurrences = occurrences_of(bytes, facts_, history_,
+                                              [this](std::uint32_t number) { return recorder_.tracepoint(number); });
             !occurrences.empty())
             for (Occurrence &occurrence : occurrences)
                 occur(std::move(occurrence));

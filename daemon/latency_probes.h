@@ -56,7 +56,7 @@ public:
     // How long the event loop waits for a file to be found, longer than any that is only slow takes on a busy host;
     // a path that did not answer is left alone for retry_ns.
     static constexpr std::chrono::milliseconds look_patience{2000};
-    static constexpr std::uint64_t exits_max_rate = 10'000;     // exceptions and longjmps a second that are followed
+    static constexpr std::uint64_t exits_max_rate = 10'000; // exceptions and longjmps a second that are followed
 
     LatencyProbes(LatencyKernel &kernel, capture::OsRoots os, UprobeAbilities abilities, DebugRoots debug = {});
     ~LatencyProbes(); // takes all probes off; up to a second

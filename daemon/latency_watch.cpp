@@ -146,7 +146,8 @@ std::size_t LatencyWatch::over(const bpf::latency_event &event, FactsCache &fact
         return !event.keyed || wanted.when != ProbeWhen::Deadline;
     };
     for (const WantedProbe *wanted : probes_.users(event.probe))
-        if (event.elapsed_ns >= wanted->threshold_ns && told(*wanted) && history.unchanged(event.rules_generation, wanted->rule))
+        if (event.elapsed_ns >= wanted->threshold_ns && told(*wanted) &&
+            history.unchanged(event.rules_generation, wanted->rule))
             offer(trigger_of(*wanted, frame), !wanted->leave,
                   {wanted->rule, wanted->condition, event.elapsed_ns, false, told_ns});
     if (offered || !dumped_by)

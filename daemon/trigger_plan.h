@@ -42,7 +42,7 @@ struct TriggerPlan {
         std::string rule;
         std::size_t condition = 0;
         std::string category, name;
-        std::uint32_t id = 0; // bpf::condition_settings::id
+        std::uint32_t id = 0;  // bpf::condition_settings::id
         bool everyone = false; // the rule has no `match`: also kernel threads, and the idle task's interrupts
     };
     std::vector<Tracepoint> tracepoints;

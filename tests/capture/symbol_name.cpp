@@ -165,7 +165,7 @@ TEST(SymbolName, WhatExplodesIsLeftAsItIs) {
     }
     EXPECT_EQ(demangled(cpp), "");
     for (const std::string &deep : {"_Z1f" + std::string(4000, 'P') + "i", "_Z" + std::string(4000, 'P') + "i",
-                                   std::string("_RNv") + std::string(4000, 'N')})
+                                    std::string("_RNv") + std::string(4000, 'N')})
         EXPECT_LE(demangled(deep).size(), demangled_max);
     EXPECT_EQ(demangled("_Z1f" + std::string(mangled_max, 'P') + "i"), "");
     // a long name is no hostile one

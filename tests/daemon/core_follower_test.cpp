@@ -27,7 +27,8 @@ protected:
         fs::create_directories(root / "proc/sys/kernel");
         fs::create_directories(root / "proc/1/net");
         fs::create_directories(root / "journal");
-        std::ofstream(root / "proc/sys/kernel/core_pattern") << "|/lib/systemd/systemd-coredump %P %u %g %s %t 9223372036854775808 %h %d\n";
+        std::ofstream(root / "proc/sys/kernel/core_pattern")
+            << "|/lib/systemd/systemd-coredump %P %u %g %s %t 9223372036854775808 %h %d\n";
         std::ofstream(root / "proc/1/net/unix")
             << "0000000000000000: 00000002 00000000 00010000 0005 01 1234 /run/systemd/coredump\n";
         os.proc = root / "proc";

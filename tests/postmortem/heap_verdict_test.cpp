@@ -161,7 +161,8 @@ TEST_F(HeapVerdict, APointerThatStoodInFreedMemory) {
     faults(words[1], 0);
     EXPECT_THAT(sentence(), Not(HasSubstr("after free"))); // nothing at hand points there
     image.threads[0].registers->rbx = 0x50000;
-    EXPECT_THAT(sentence(), StartsWith("use after free: use() followed a pointer that stands at offset 8 of an allocation"));
+    EXPECT_THAT(sentence(),
+                StartsWith("use after free: use() followed a pointer that stands at offset 8 of an allocation"));
 }
 
 TEST_F(HeapVerdict, OverrunAndUnderrunOfALiveAllocation) {
