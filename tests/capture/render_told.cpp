@@ -165,11 +165,11 @@ TEST(RenderTold, AThreadThatMadeNoCallMissesNone) {
     made.thread(0).rings.reset();
     made.thread(0).event->slot = ~0u;
     EXPECT_EQ(made.incident()["quality"]["threads_captured"], 1);
-    EXPECT_THAT(made.incident()["quality"]["missing"], testing::IsEmpty());
+    EXPECT_THAT(made.incident()["quality"]["missing"], ::testing::IsEmpty());
     made.input.process.entry->threads_unrecorded = 1; // or it had no slot
-    EXPECT_THAT(made.incident()["quality"]["missing"], testing::SizeIs(1));
+    EXPECT_THAT(made.incident()["quality"]["missing"], ::testing::SizeIs(1));
     made.input.process.entry.reset();
-    EXPECT_THAT(made.incident()["quality"]["missing"], testing::SizeIs(1));
+    EXPECT_THAT(made.incident()["quality"]["missing"], ::testing::SizeIs(1));
     EXPECT_EQ(made.incident()["quality"]["threads_captured"], 1) << "its past alone is missing";
 }
 
