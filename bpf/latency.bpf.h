@@ -179,8 +179,6 @@ static __noinline int report_slow(struct task_struct *task, struct slow_call *ca
     event->keyed = call->keyed;
     event->pad = 0;
     event->dumped = 0;
-    event->dump_bit = 0;
-    event->pad = 0;
     __u64 dump = *(volatile __u64 *)&setting->dump;
     event->rules_generation = dump >> 32;
     event->dump_bit = (__u32)dump - 1;
