@@ -13,11 +13,7 @@ namespace incident::capture {
 
 namespace {
 
-using Files = std::span<const std::pair<std::string, std::string>>;
-
-std::span<const std::uint8_t> bytes_of(const std::string &text) {
-    return {reinterpret_cast<const std::uint8_t *>(text.data()), text.size()};
-}
+using Changes = std::span<const std::pair<std::string, std::string>>;
 
 // The old file under the twin's name as well.  Some file systems know no hard links,
 // and fs.protected_hardlinks refuses them to whoever does not own the file.
@@ -36,7 +32,7 @@ Status link_or_copy(int from, int to, const ManifestEntry &file) {
     auto bytes = read_regular(from, file.path, file.size);
     if (!bytes)
         return fail(std::move(bytes.error()));
-    auto copy = write_bundle_file(to, file.path, bytes_of(*bytes));
+    auto copy = write_bundle_file(to, file.path, bytes_of_text(*bytes));
     if (!copy)
         return fail(std::move(copy.error()));
     if (copy->sha256 != file.sha256)
@@ -52,7 +48,7 @@ Status make_directories(int dir, const ManifestEntry &file) {
 }
 
 // The twin has only what the old manifest lists (paths it has checked) and the new files.
-Status fill(int old, int twin, std::span<const ManifestEntry> listed, Files files, const timespec &old_time) {
+Status fill(int old, int twin, std::span<const ManifestEntry> listed, Changes files, const timespec &old_time) {
     std::vector<ManifestEntry> entries;
     for (const ManifestEntry &file : listed) {
         if (std::ranges::any_of(files, [&](const auto &other) { return other.first == file.path; }))
@@ -65,7 +61,7 @@ Status fill(int old, int twin, std::span<const ManifestEntry> listed, Files file
     }
     const std::size_t fresh = entries.size();
     for (const auto &[path, bytes] : files) {
-        auto entry = write_bundle_file(twin, path, bytes_of(bytes));
+        auto entry = write_bundle_file(twin, path, bytes_of_text(bytes));
         if (!entry)
             return fail(std::move(entry.error()));
         entries.push_back(std::move(*entry));
@@ -75,7 +71,7 @@ Status fill(int old, int twin, std::span<const ManifestEntry> listed, Files file
 
 } // namespace
 
-Status IncidentsDir::amend(const std::string &name, Files files) {
+Status IncidentsDir::amend(const std::string &name, Changes files) {
     auto old = bundle(name);
     if (!old)
         return fail(std::move(old.error()));

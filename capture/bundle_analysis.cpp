@@ -1,5 +1,6 @@
 #include "capture/bundle_analysis.h"
 
+#include "capture/json_member.h"
 #include "capture/render.h"
 #include "capture/render_parts.h"
 
@@ -19,12 +20,6 @@ constexpr std::size_t files_max = 32;
 bool is_own_file(std::string_view path) {
     return path == "mini.core" || path == "heap/frames.json" || path == "heap/growth.folded" ||
            (path.starts_with("gdb/") && path.find('/', 4) == std::string_view::npos);
-}
-
-const Json &member(const Json &object, const char *key) {
-    static const Json none;
-    const auto it = object.find(key);
-    return it == object.end() ? none : *it;
 }
 
 // Frames and how they were found; what the stack's bytes are stays as it was.

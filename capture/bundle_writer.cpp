@@ -43,10 +43,6 @@ Result<UniqueFd> create(int dir, std::string_view path) {
     return fd;
 }
 
-std::span<const std::uint8_t> bytes_of(std::string_view text) {
-    return {reinterpret_cast<const std::uint8_t *>(text.data()), text.size()};
-}
-
 bool later(const timespec &a, const timespec &b) {
     return a.tv_sec != b.tv_sec ? a.tv_sec > b.tv_sec : a.tv_nsec > b.tv_nsec;
 }
@@ -103,7 +99,7 @@ Status seal_bundle(int dir, std::span<const ManifestEntry> files, std::size_t fi
     auto manifest = create(dir, MANIFEST_NAME);
     if (!manifest)
         return fail(std::move(manifest.error()));
-    if (auto written = write_all(manifest->get(), bytes_of(format_manifest(files))); !written)
+    if (auto written = write_all(manifest->get(), bytes_of_text(format_manifest(files))); !written)
         return fail(std::move(written.error()).in(MANIFEST_NAME));
     struct stat st;
     if (later_than && ::fstat(manifest->get(), &st) == 0 && !later(st.st_mtim, *later_than)) {

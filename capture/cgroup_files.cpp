@@ -14,7 +14,7 @@ namespace incident::capture {
 
 namespace {
 
-using Files = std::vector<std::pair<std::string, std::string>>;
+using CgroupFiles = std::vector<std::pair<std::string, std::string>>;
 
 constexpr std::array V2_FILES{"memory.max",          "memory.high",     "memory.current",      "memory.peak",
                               "memory.low",          "memory.swap.max", "memory.swap.current", "memory.events",
@@ -60,7 +60,7 @@ UniqueFd open_group(int root, const std::string &hierarchy, std::string_view pat
     return open_beneath(top.get(), path, O_RDONLY | O_DIRECTORY);
 }
 
-std::size_t read_files(int group, std::span<const char *const> names, std::uint64_t cap, Files &files) {
+std::size_t read_files(int group, std::span<const char *const> names, std::uint64_t cap, CgroupFiles &files) {
     std::size_t count = 0;
     for (const char *name : names) // which of them there are depends on kernel, controller and level
         if (auto text = read_proc_file(group, name, cap)) {
@@ -88,7 +88,8 @@ UniqueFd open_v1(int root, const Group &group, const std::string &controller) {
 
 } // namespace
 
-std::string collect_cgroup_files(const OsRoots &os, std::string_view proc_cgroup, std::uint64_t cap, Files &files) {
+std::string collect_cgroup_files(const OsRoots &os, std::string_view proc_cgroup, std::uint64_t cap,
+                                 CgroupFiles &files) {
     const UniqueFd root(::open(os.cgroup.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!root)
         return Error::system(os.cgroup).what;

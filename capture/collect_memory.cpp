@@ -1,6 +1,7 @@
 #include "capture/collect_memory.h"
 
 #include "capture/collectors.h"
+#include "capture/page_size.h"
 #include "capture/process_dir.h"
 
 #include <fcntl.h>
@@ -14,7 +15,7 @@ namespace incident::capture {
 
 namespace {
 
-constexpr std::uint64_t red_zone = 128, page = 4096;                     // psABI x86-64 3.2.2
+constexpr std::uint64_t red_zone = 128;                                  // psABI x86-64 3.2.2
 constexpr std::uint64_t user_low = 4096, user_high = 0x00007ffffffff000; // TASK_SIZE_MAX
 
 struct Reading {
@@ -75,7 +76,7 @@ void read_thread(int memory, Reading &reading) {
     const bpf::user_registers &r = reading.regs;
     if (r.sp < user_low || r.sp >= user_high)
         return;
-    reading.stack_address = (r.sp - red_zone) & ~(page - 1);
+    reading.stack_address = (r.sp - red_zone) & ~(page_size - 1);
     reading.stack.resize(reading.wanted);
     std::size_t got = read_at(memory, reading.stack_address, reading.stack.data(), reading.stack.size());
     reading.stack.resize(got);

@@ -22,8 +22,6 @@ constexpr std::array POOL_FILES{"txgs", "state", "dmu_tx_assign", "iostats", "mu
 constexpr std::array HOST_FILES{"dmu_tx", "arcstats", "abdstats", "dbufstats", "dnodestats", "zil", "zfetchstats"};
 constexpr std::string_view BLOCKED = "host/zfs/blocked", PARAMETERS = "host/zfs/parameters", POOL_PREFIX = "host/zfs.";
 
-using Files = std::vector<std::pair<std::string, std::string>>;
-
 UniqueFd open_dir(int at, const char *path) {
     return UniqueFd(::openat(at, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC));
 }

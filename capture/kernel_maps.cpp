@@ -1,5 +1,7 @@
 #include "capture/kernel_maps.h"
 
+#include "capture/page_size.h"
+
 #include <elf.h>
 #include <fmt/format.h>
 
@@ -10,8 +12,6 @@
 namespace incident::capture {
 
 namespace {
-
-constexpr std::uint64_t page = 4096;
 
 enum : std::uint16_t { vm_read = 1, vm_write = 2, vm_exec = 4 }; // include/linux/mm.h
 
@@ -77,7 +77,7 @@ std::string kernel_maps_text(std::span<const std::uint8_t> bytes, const bpf::dea
         std::string line = fmt::format("{:08x}-{:08x} {}{}{}{} {:08x} {:02x}:{:02x} {} ", entry.start, entry.end,
                                        entry.flags & vm_read ? 'r' : '-', entry.flags & vm_write ? 'w' : '-',
                                        entry.flags & vm_exec ? 'x' : '-', entry.flags & bpf::MAPS_SHARED ? 's' : 'p',
-                                       entry.inode ? entry.page_offset * page : 0, entry.device >> 20,
+                                       entry.inode ? entry.page_offset * page_size : 0, entry.device >> 20,
                                        entry.device & 0xfffff, entry.inode);
         if (!name.empty() && line.size() < 73)
             line.resize(73, ' ');

@@ -33,4 +33,9 @@ private:
     bool ok_ = false;
 };
 
+// Valid as long as the text is.
+inline std::span<const std::uint8_t> bytes_of_text(std::string_view text) {
+    return {reinterpret_cast<const std::uint8_t *>(text.data()), text.size()};
+}
+
 } // namespace incident::capture

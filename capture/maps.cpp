@@ -51,7 +51,7 @@ private:
 };
 
 // "7f00-7f10 r-xp 00000000 08:01 1234    /usr/bin/x": fs/proc/task_mmu.c, show_map_vma()
-std::optional<Mapping> parse_line(std::string_view line) {
+std::optional<Mapping> parse_mapping(std::string_view line) {
     Mapping mapping;
     Fields fields(line);
     if (!fields.number(mapping.start, 16, '-') || !fields.number(mapping.end, 16, ' ') ||
@@ -76,7 +76,7 @@ Maps Maps::parse(std::string_view text) {
     while (!text.empty() && mappings.size() < mappings_max) {
         const std::string_view line = text.substr(0, text.find('\n'));
         text.remove_prefix(std::min(text.size(), line.size() + 1));
-        if (auto mapping = parse_line(line))
+        if (auto mapping = parse_mapping(line))
             mappings.push_back(std::move(*mapping));
     }
     return of(std::move(mappings));

@@ -35,15 +35,15 @@ std::vector<std::string> split_arguments(std::string_view text) {
     return argv;
 }
 
-std::string_view trimmed(std::string_view text) {
+std::string_view without_end(std::string_view text) {
     while (text.ends_with('\n') || text.ends_with('\0'))
         text.remove_suffix(1);
     return text;
 }
 
 Fact exe_of(const RenderContext &context) {
-    if (const std::string *live = context.collected.file("process/exe"); live && !trimmed(*live).empty())
-        return {std::string(trimmed(*live)), "live"};
+    if (const std::string *live = context.collected.file("process/exe"); live && !without_end(*live).empty())
+        return {std::string(without_end(*live)), "live"};
     const bpf::kernel_path &path = context.input.process.event.exe;
     if (path.parts)
         return {joined_path(path), "kernel", path.cut != 0};

@@ -1,5 +1,7 @@
 #include "capture/decode_text.h"
 
+#include "capture/json_member.h"
+#include "capture/page_size.h"
 #include "capture/render_core.h"
 #include "capture/render_facts.h"
 #include "capture/render_heap.h"
@@ -24,12 +26,6 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-constexpr std::uint64_t page = 4096;
-
-// null for "", so that a reader need not tell "unknown" from empty
-Json text_or_null(std::string_view text) {
-    return text.empty() ? Json() : Json(valid_utf8(text));
-}
 Json number_or_null(std::uint64_t number) {
     return number ? Json(number) : Json();
 }
@@ -242,28 +238,30 @@ private:
     }
 
     Json memory() const {
-        const std::uint64_t resident = (event_.rss_file_pages + event_.rss_anon_pages + event_.rss_shmem_pages) * page;
-        return {{"rss_bytes",
-                 {{"total", resident},
-                  {"file", event_.rss_file_pages * page},
-                  {"anon", event_.rss_anon_pages * page},
-                  {"shmem", event_.rss_shmem_pages * page}}},
-                {"swap_bytes", event_.swap_pages * page},
-                {"peak_rss_bytes", std::max<std::uint64_t>(event_.hiwater_rss_pages * page, most_resident(resident))},
-                {"vm_bytes", event_.total_vm_pages * page},
-                {"peak_vm_bytes", std::max(event_.hiwater_vm_pages, event_.total_vm_pages) * page},
-                {"minor_faults", event_.minor_faults},
-                {"major_faults", event_.major_faults},
-                {"layout",
-                 {{"start_code", hex_text(event_.start_code)},
-                  {"end_code", hex_text(event_.end_code)},
-                  {"start_brk", hex_text(event_.start_brk)},
-                  {"brk", hex_text(event_.brk)},
-                  {"start_stack", hex_text(event_.start_stack)},
-                  {"arg_start", hex_text(event_.arg_start)},
-                  {"arg_end", hex_text(event_.arg_end)},
-                  {"env_start", hex_text(event_.env_start)},
-                  {"env_end", hex_text(event_.env_end)}}}};
+        const std::uint64_t resident =
+            (event_.rss_file_pages + event_.rss_anon_pages + event_.rss_shmem_pages) * page_size;
+        return {
+            {"rss_bytes",
+             {{"total", resident},
+              {"file", event_.rss_file_pages * page_size},
+              {"anon", event_.rss_anon_pages * page_size},
+              {"shmem", event_.rss_shmem_pages * page_size}}},
+            {"swap_bytes", event_.swap_pages * page_size},
+            {"peak_rss_bytes", std::max<std::uint64_t>(event_.hiwater_rss_pages * page_size, most_resident(resident))},
+            {"vm_bytes", event_.total_vm_pages * page_size},
+            {"peak_vm_bytes", std::max(event_.hiwater_vm_pages, event_.total_vm_pages) * page_size},
+            {"minor_faults", event_.minor_faults},
+            {"major_faults", event_.major_faults},
+            {"layout",
+             {{"start_code", hex_text(event_.start_code)},
+              {"end_code", hex_text(event_.end_code)},
+              {"start_brk", hex_text(event_.start_brk)},
+              {"brk", hex_text(event_.brk)},
+              {"start_stack", hex_text(event_.start_stack)},
+              {"arg_start", hex_text(event_.arg_start)},
+              {"arg_end", hex_text(event_.arg_end)},
+              {"env_start", hex_text(event_.env_start)},
+              {"env_end", hex_text(event_.env_end)}}}};
     }
 
     // The kernel's high-water marks are brought up to date only where memory is given back (update_hiwater_rss(),

@@ -1,6 +1,7 @@
 #include "capture/render_modules.h"
 
 #include "capture/decode_text.h"
+#include "capture/page_size.h"
 
 #include <algorithm>
 
@@ -8,10 +9,8 @@ namespace incident::capture {
 
 namespace {
 
-constexpr std::uint64_t page = 4096;
-
 // include/linux/mm.h
-enum : std::uint64_t { vm_read = 1, vm_write = 2, vm_exec = 4, vm_shared = 8 };
+enum : std::uint64_t { mapped_read = 1, mapped_write = 2, mapped_exec = 4, mapped_shared = 8 };
 
 Maps kernel_maps(const bpf::death_event &event) {
     std::vector<Mapping> mappings;
@@ -23,14 +22,14 @@ Maps kernel_maps(const bpf::death_event &event) {
         Mapping &mapping = mappings.emplace_back();
         mapping.start = vma.start;
         mapping.end = vma.end;
-        mapping.offset = vma.page_offset * page;
+        mapping.offset = vma.page_offset * page_size;
         mapping.inode = vma.inode;
         mapping.major = vma.device >> 20;
         mapping.minor = vma.device & 0xfffff;
-        mapping.read = vma.flags & vm_read;
-        mapping.write = vma.flags & vm_write;
-        mapping.execute = vma.flags & vm_exec;
-        mapping.shared = vma.flags & vm_shared;
+        mapping.read = vma.flags & mapped_read;
+        mapping.write = vma.flags & mapped_write;
+        mapping.execute = vma.flags & mapped_exec;
+        mapping.shared = vma.flags & mapped_shared;
         mapping.path = fixed_text(vma.name);
     }
     return Maps::of(std::move(mappings));

@@ -1,5 +1,6 @@
 #include "capture/render_pages.h"
 
+#include "capture/page_size.h"
 #include "capture/syscalls.h"
 
 #include <fmt/format.h>
@@ -16,7 +17,6 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-constexpr std::uint64_t page = 4096;
 constexpr std::size_t moments = 256; // of a curve too long to be written out
 
 struct Point {
@@ -163,12 +163,12 @@ private:
         };
         for (const ThreadSnapshot &thread : process_.threads)
             for (std::size_t i = 0; thread.rings && i < thread.rings->memory.size(); ++i)
-                add(thread.rings->memory[i].t_ns, thread.rings->memory[i].rss_pages * page);
+                add(thread.rings->memory[i].t_ns, thread.rings->memory[i].rss_pages * page_size);
         if (const auto *memory = std::get_if<MemoryTrigger>(&input_.trigger))
             for (const auto &[t_ns, bytes] : memory->samples)
                 add(t_ns, bytes);
         const bpf::death_event &event = process_.event;
-        add(end_ns_, (event.rss_file_pages + event.rss_anon_pages + event.rss_shmem_pages) * page);
+        add(end_ns_, (event.rss_file_pages + event.rss_anon_pages + event.rss_shmem_pages) * page_size);
         std::ranges::stable_sort(points, {}, &Point::t_ns);
         points.erase(std::unique(points.begin(), points.end()), points.end());
         return points;

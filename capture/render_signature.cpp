@@ -3,6 +3,7 @@
 // Only what the kernel side copied goes in, so that the daemon can ask before any collector has
 // run, and so that the answer does not hang on whether /proc could still be read.
 #include "capture/decode_text.h"
+#include "capture/page_size.h"
 #include "capture/render.h"
 #include "capture/render_stack.h"
 #include "capture/render_threads.h"
@@ -16,8 +17,6 @@ namespace incident::capture {
 namespace {
 
 constexpr std::size_t build_id_digits = 12;
-constexpr std::uint64_t page = 4096;
-
 std::string head_build_id(const bpf::elf_head &head) {
     if (!head.address)
         return "";
@@ -56,7 +55,7 @@ std::string place(const bpf::death_event &event, std::uint64_t ip) {
         return "anonymous"; // code made at run time: its addresses mean nothing the next time
     const std::string build_id = head_build_id(event.elf[0]);
     return (build_id.empty() ? std::string(fixed_text(vma->name)) : build_id) + "+" +
-           hex_text(ip - vma->start + vma->page_offset * page);
+           hex_text(ip - vma->start + vma->page_offset * page_size);
 }
 
 // A crash in a library (abort() always ends in the same place of libc) is told apart by who

@@ -1,6 +1,7 @@
 // summary.txt: the incident on one screen, for `cat`.  Made from the JSON files alone, so that it
 // can be made again when the core has arrived; so all of it is checked for type, none trusted.
 #include "capture/decode_text.h"
+#include "capture/json_member.h"
 #include "capture/render.h"
 #include "capture/timeline_text.h"
 
@@ -19,14 +20,6 @@ namespace {
 constexpr std::size_t columns = 100;
 constexpr std::size_t calls_shown = 12, threads_shown = 8, frames_shown = 12, facts_shown = 8, opens_shown = 3,
                       grown_shown = 2, reasons_shown = 2;
-
-const Json &member(const Json &object, const char *key) {
-    static const Json none;
-    if (!object.is_object())
-        return none;
-    const auto it = object.find(key);
-    return it == object.end() ? none : *it;
-}
 
 std::string text_of(const Json &object, const char *key) {
     const Json &value = member(object, key);

@@ -7,6 +7,7 @@
 //   an open record only: the same kinds, with the arguments the record knows
 //   a memory record only: kind "alloc"
 #include "capture/decode.h"
+#include "capture/page_size.h"
 #include "capture/render_calls.h"
 #include "capture/render_fds.h"
 #include "capture/render_json.h"
@@ -223,10 +224,9 @@ private:
     }
 
     static void emit_memory(JsonObject &line, const bpf::memory_record &memory) {
-        constexpr std::uint64_t page = 4096;
         JsonObject object(line.open("memory"));
         object.number("delta", memory.delta);
-        object.number("rss", memory.rss_pages * page);
+        object.number("rss", memory.rss_pages * page_size);
         object.number("minor_faults", memory.minor_faults);
         object.number("major_faults", memory.major_faults);
         object.end();

@@ -2,6 +2,8 @@
 
 #include "capture/collect_zfs.h"
 #include "capture/decode_text.h"
+#include "capture/json_member.h"
+#include "capture/page_size.h"
 #include "capture/render_kernel_stack.h"
 #include "capture/render_lines.h"
 #include "capture/render_threads.h"
@@ -23,13 +25,8 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-constexpr std::uint64_t page = 4096;
 // Task states as /proc shows them (include/linux/sched.h, fs/proc/array.c).
 constexpr std::uint64_t task_interruptible = 1, task_uninterruptible = 2, task_noload = 0x400;
-
-Json text_or_null(std::string_view text) {
-    return text.empty() ? Json() : Json(valid_utf8(text));
-}
 
 std::string hex_bytes(const std::vector<std::uint8_t> &bytes) {
     return fmt::format("{:02x}", fmt::join(bytes, ""));
@@ -171,8 +168,8 @@ private:
 
     // null: no limit, which v1 and v2 write as PAGE_COUNTER_MAX (include/linux/page_counter.h)
     static Json bytes_of(std::uint64_t pages) {
-        constexpr std::uint64_t page = 4096, counter_max = (std::uint64_t{1} << 63) / page - 1;
-        return pages < counter_max ? Json(pages * page) : Json();
+        constexpr std::uint64_t counter_max = (std::uint64_t{1} << 63) / page_size - 1;
+        return pages < counter_max ? Json(pages * page_size) : Json();
     }
 
     // Of the cgroup whose limit was reached (of a host's OOM kill, the victim's) as soon as the daemon could look, of

@@ -92,13 +92,13 @@ std::size_t operator_length(std::string_view rest) {
     return length;
 }
 
-struct Group {
+struct Parentheses {
     std::size_t begin = 0, end = none; // "(…)"
 };
 
 // What stands in no brackets.
 struct Outline {
-    std::vector<Group> groups;
+    std::vector<Parentheses> groups;
     std::vector<std::size_t> spaces; // before the first operator
     std::size_t operator_at = none;  // the word of the first
     bool closed = true;              // every group is
@@ -147,7 +147,7 @@ Outline outline(std::string_view text) {
             break;
         }
     }
-    found.closed = std::ranges::all_of(found.groups, [](const Group &group) { return group.end != none; });
+    found.closed = std::ranges::all_of(found.groups, [](const Parentheses &group) { return group.end != none; });
     return found;
 }
 
@@ -166,7 +166,7 @@ std::size_t past_qualifiers(std::string_view text, std::size_t at) {
 
 // Whether a group belongs to a name: "(anonymous namespace)::f", Go's "main.(*T).f", the parameters of the
 // function that f is local to, "g(int) const::L::f".  Then `past` is where the name goes on.
-bool within_name(std::string_view text, const Group &group, std::size_t &past) {
+bool within_name(std::string_view text, const Parentheses &group, std::size_t &past) {
     past = group.end;
     if ((group.begin > 0 && text[group.begin - 1] == '.') || text.substr(group.end).starts_with('.'))
         return true;
@@ -175,7 +175,7 @@ bool within_name(std::string_view text, const Group &group, std::size_t &past) {
 }
 
 // "void (*f(int))(char)", "int (A::*f())[3]": what is declared, "f(int)"; "" where the group declares nothing.
-std::string_view declared_in(std::string_view text, const Outline &found, const Group &group) {
+std::string_view declared_in(std::string_view text, const Outline &found, const Parentheses &group) {
     const bool returns = (group.begin == 0 || text[group.begin - 1] == ' ') && group.begin < found.operator_at;
     if (!returns || group.end >= text.size() || (text[group.end] != '(' && text[group.end] != '['))
         return {};
@@ -219,10 +219,10 @@ FunctionName function_name_parts(std::string_view text) {
     const Outline found = outline(text);
     if (found.groups.empty() || !found.closed)
         return {text, {}, {}};
-    for (const Group &group : found.groups)
+    for (const Parentheses &group : found.groups)
         if (const auto inner = declared_in(text, found, group); !inner.empty())
             return function_name_parts(inner);
-    const Group &last = found.groups.back();
+    const Parentheses &last = found.groups.back();
     std::size_t past = 0;
     if (text.substr(last.begin, last.end - last.begin) == "(anonymous namespace)" || within_name(text, last, past))
         return {text, {}, {}};
@@ -232,7 +232,7 @@ FunctionName function_name_parts(std::string_view text) {
     // What stands before the last space outside of the name is its return type.
     std::size_t begin = 0;
     for (const std::size_t space : found.spaces) {
-        const bool inside = std::ranges::any_of(found.groups, [&](const Group &group) {
+        const bool inside = std::ranges::any_of(found.groups, [&](const Parentheses &group) {
             return &group != &last && within_name(text, group, past) && space >= group.begin && space < past;
         });
         if (space < last.begin && !inside)

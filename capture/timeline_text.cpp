@@ -16,20 +16,20 @@ namespace {
 using nlohmann::json;
 
 // Members by type: what is absent or of another type reads as nothing.
-std::string_view text_of(const json &object, std::string_view key) {
+std::string_view line_text(const json &object, std::string_view key) {
     const auto it = object.find(key);
     return it != object.end() && it->is_string() ? std::string_view(it->get_ref<const std::string &>())
                                                  : std::string_view{};
 }
 
-std::optional<std::int64_t> number_of(const json &object, std::string_view key) {
+std::optional<std::int64_t> line_number(const json &object, std::string_view key) {
     const auto it = object.find(key);
     if (it == object.end() || !it->is_number_integer())
         return std::nullopt;
     return it->get<std::int64_t>();
 }
 
-bool flag_of(const json &object, std::string_view key) {
+bool line_flag(const json &object, std::string_view key) {
     const auto it = object.find(key);
     return it != object.end() && it->is_boolean() && it->get<bool>();
 }
@@ -41,7 +41,7 @@ const json &object_of(const json &object, std::string_view key) {
 }
 
 std::string shown(const json &object, std::string_view key) {
-    return terminal_text(text_of(object, key));
+    return terminal_text(line_text(object, key));
 }
 
 std::string bytes_text(std::int64_t bytes) {
@@ -61,7 +61,7 @@ std::string arguments_text(const json &line) {
     const auto args = line.find("args");
     if (args == line.end() || !args->is_array())
         return {};
-    const auto fd = number_of(line, "fd");
+    const auto fd = line_number(line, "fd");
     std::string fd_path = shown(line, "fd_path"), text;
     for (const json &argument : *args) {
         if (!text.empty())
@@ -79,9 +79,9 @@ std::string arguments_text(const json &line) {
 std::string memory_text(const json &line) {
     const json &memory = object_of(line, "memory");
     std::string text;
-    if (const auto delta = number_of(memory, "delta"); delta && *delta)
+    if (const auto delta = line_number(memory, "delta"); delta && *delta)
         text += fmt::format(" {}{}", *delta > 0 ? "+" : "", bytes_text(*delta));
-    if (const auto rss = number_of(memory, "rss"))
+    if (const auto rss = line_number(memory, "rss"))
         text += fmt::format("{} rss {}", text.empty() ? "" : ",", bytes_text(*rss));
     return text.empty() ? text : " {" + text.substr(1) + "}";
 }
@@ -89,14 +89,14 @@ std::string memory_text(const json &line) {
 std::string call_text(const json &line) {
     std::string text = shown(line, "name");
     text += '(' + arguments_text(line) + ')';
-    const auto duration = number_of(line, "duration_ns");
-    if (flag_of(line, "in_flight"))
+    const auto duration = line_number(line, "duration_ns");
+    if (line_flag(line, "in_flight"))
         return text + " = ? <in flight>";
     if (const auto error = shown(line, "error"); !error.empty())
         text += " = -1 " + error;
     else if (const auto pointer = shown(line, "ret_text"); !pointer.empty())
         text += " = " + pointer;
-    else if (const auto ret = number_of(line, "ret"))
+    else if (const auto ret = line_number(line, "ret"))
         text += fmt::format(" = {}", *ret);
     else
         text += " = ?";
@@ -108,7 +108,7 @@ std::string call_text(const json &line) {
 }
 
 std::string who_text(const json &who) {
-    const auto pid = number_of(who, "pid");
+    const auto pid = line_number(who, "pid");
     return pid ? fmt::format("{}[{}]", shown(who, "comm"), *pid) : std::string();
 }
 
@@ -132,7 +132,7 @@ std::string other_text(const json &line, std::string_view kind) {
         text += ' ' + path;
     if (const auto comm = shown(line, "comm"); !comm.empty())
         text += " (" + comm + ')';
-    if (const auto child = number_of(line, "child"))
+    if (const auto child = line_number(line, "child"))
         text += fmt::format(" {}", *child);
     if (const auto status = shown(line, "status_text"); !status.empty())
         text += ": " + status;
@@ -176,13 +176,13 @@ std::string duration_text(std::int64_t ns) {
 std::string timeline_text(const json &line, std::int64_t reference_ns) {
     if (!line.is_object())
         return std::string(14, ' ') + "(no timeline line)";
-    const std::int64_t t = number_of(line, "t_ns").value_or(reference_ns);
+    const std::int64_t t = line_number(line, "t_ns").value_or(reference_ns);
     // hostile times: the difference must not overflow
     std::int64_t relative;
     if (__builtin_sub_overflow(t, reference_ns, &relative))
         relative =
             t < reference_ns ? std::numeric_limits<std::int64_t>::min() : std::numeric_limits<std::int64_t>::max();
-    const std::string_view kind = text_of(line, "kind");
+    const std::string_view kind = line_text(line, "kind");
     std::string text = relative_time(relative) + "  ";
     if (kind == "syscall" || kind == "open")
         text += call_text(line);

@@ -31,18 +31,18 @@ std::string condition_key(const std::string &rule, std::size_t condition) {
 }
 
 // The kinds whose conditions may be left out, with their bits.  Not "exit", "oom" and "signal".
-struct Kind {
+struct LoadKind {
     const char *name;
     std::uint64_t TriggerPlan::*bits;
 };
-constexpr Kind kinds[] = {{"syscall", &TriggerPlan::syscall},
-                          {"blocked", &TriggerPlan::blocked},
-                          {"reclaim", &TriggerPlan::reclaim},
-                          {"block_io", &TriggerPlan::block_io},
-                          {"tracepoint", &TriggerPlan::tracepoint}};
+constexpr LoadKind kinds[] = {{"syscall", &TriggerPlan::syscall},
+                              {"blocked", &TriggerPlan::blocked},
+                              {"reclaim", &TriggerPlan::reclaim},
+                              {"block_io", &TriggerPlan::block_io},
+                              {"tracepoint", &TriggerPlan::tracepoint}};
 
 // "programs of syscall rule slow-open", "tracepoint sched:sched_switch of rule x"
-std::string name_of(const Kind &kind, const TriggerPlan &plan, unsigned bit,
+std::string name_of(const LoadKind &kind, const TriggerPlan &plan, unsigned bit,
                     const std::vector<std::string> &conditions) {
     std::set<std::string> names;
     for (const auto &assigned : plan.assigned)
@@ -181,7 +181,7 @@ void CostLoads::add_latency(const CostSources &sources, double seconds, CostMeas
 // them.  What they took for all others is nobody's.
 void CostLoads::add_conditions(const CostSources &sources, CostMeasurement &measured) const {
     std::map<std::string, OwnPart> parts; // by program, once for all kinds
-    for (const Kind &kind : kinds) {
+    for (const LoadKind &kind : kinds) {
         const std::uint64_t bits = sources.plan.*kind.bits;
         const auto programs = Recorder::programs_of(kind.name);
         for (const auto &program : programs)

@@ -73,7 +73,7 @@ std::uint32_t stack_wanted(const rules::Engine &engine) {
 }
 
 // Without its last newline: the log adds one.
-std::string text_of(const rules::Diagnostic &diagnostic) {
+std::string diagnostic_text(const rules::Diagnostic &diagnostic) {
     std::string text = diagnostic.text();
     if (text.ends_with('\n'))
         text.pop_back();
@@ -83,16 +83,16 @@ std::string text_of(const rules::Diagnostic &diagnostic) {
 std::vector<std::string> texts(const std::vector<rules::Diagnostic> &diagnostics) {
     std::vector<std::string> all;
     for (const auto &diagnostic : diagnostics)
-        all.push_back(text_of(diagnostic));
+        all.push_back(diagnostic_text(diagnostic));
     return all;
 }
 
 void log_all(const std::vector<rules::Diagnostic> &diagnostics) {
     for (const auto &diagnostic : diagnostics)
         if (diagnostic.severity == rules::Severity::Error)
-            spdlog::error("{}", text_of(diagnostic));
+            spdlog::error("{}", diagnostic_text(diagnostic));
         else
-            spdlog::warn("{}", text_of(diagnostic));
+            spdlog::warn("{}", diagnostic_text(diagnostic));
 }
 
 } // namespace

@@ -27,7 +27,7 @@ namespace {
 constexpr std::uint64_t hour_ns = 3600ull * 1'000'000'000;
 constexpr std::uint64_t mebibyte = 1 << 20;
 
-std::string read_text(const std::string &path) {
+std::string proc_text(const std::string &path) {
     const auto text = capture::read_proc_file(AT_FDCWD, path.c_str(), 1 << 20);
     return text ? text->bytes : std::string();
 }
@@ -88,7 +88,7 @@ bool every_thread_blocks(const std::string &process, int signal) {
     if (!tids || tids->empty())
         return true; // nobody is known to take it
     for (std::size_t i = 0; i < tids->size() && i < most_threads; ++i) {
-        const std::string status = read_text(fmt::format("{}/task/{}/status", process, (*tids)[i]));
+        const std::string status = proc_text(fmt::format("{}/task/{}/status", process, (*tids)[i]));
         if (!status.empty() && !in_mask(status, "SigBlk:", signal))
             return false;
     }
@@ -120,7 +120,7 @@ std::string Dumper::forbidden(const rules::ProcessFacts &process) const {
     if (process.pid == static_cast<std::uint32_t>(::getpid()))
         return "incidentd does not signal itself";
     // A kernel thread has no executable (exe is no link) and no memory (VmSize is missing).
-    const std::string status = read_text(fmt::format("{}/{}/status", os_.proc, process.pid));
+    const std::string status = proc_text(fmt::format("{}/{}/status", os_.proc, process.pid));
     std::string_view value;
     if (!status.empty() && !capture::line_value(status, "VmSize:", value))
         return "kernel threads and processes without memory are never signalled";
@@ -137,7 +137,7 @@ std::string Dumper::forbidden(const rules::ProcessFacts &process) const {
 Dumper::Findings Dumper::examine(std::uint32_t pid, int signal, std::uint32_t dumpable) const {
     Findings found;
     const std::string directory = fmt::format("{}/{}", os_.proc, pid);
-    const std::string status = read_text(directory + "/status"), limits = read_text(directory + "/limits");
+    const std::string status = proc_text(directory + "/status"), limits = proc_text(directory + "/limits");
     const std::string name = capture::signal_name(signal);
     if (in_mask(status, "SigIgn:", signal))
         found.refused = fmt::format("the process ignores {}: it would not dump", name);
@@ -157,7 +157,7 @@ Dumper::Findings Dumper::examine(std::uint32_t pid, int signal, std::uint32_t du
     check.rlimit_core = found.core_limit = core_limit(limits);
     check.dumpable = dumpable;
     check.pid = pid;
-    check.core_pattern = read_text(os_.proc + "/sys/kernel/core_pattern");
+    check.core_pattern = proc_text(os_.proc + "/sys/kernel/core_pattern");
     check.listener = capture::coredump_socket_listens(os_);
     const std::string no_core = capture::no_core_reason(check);
     found.seen.push_back(no_core.empty()
@@ -284,7 +284,7 @@ Dumper::Look Dumper::look(std::uint32_t pid, std::uint64_t start_boot_ns, int si
 Dumper::Host Dumper::host() const {
     Host host;
     capture::CorePrecheck check;
-    check.core_pattern = read_text(os_.proc + "/sys/kernel/core_pattern");
+    check.core_pattern = proc_text(os_.proc + "/sys/kernel/core_pattern");
     check.listener = capture::coredump_socket_listens(os_);
     const std::string no_core = capture::no_core_reason(check);
     host.settings = fmt::format("{}\n{}", check.core_pattern, no_core);

@@ -10,8 +10,6 @@ namespace incident::daemon {
 
 namespace {
 
-using Role = Recorder::UprobeRole;
-
 constexpr std::string_view unwinder = "_Unwind_SetIP";
 // glibc and musl have one function under most of these names.
 constexpr std::array<std::string_view, 6> jumps = {"longjmp",       "_longjmp",       "siglongjmp",
@@ -62,9 +60,9 @@ Result<FileExits> find_exits(int fd, const UprobeAbilities &abilities) {
         if (!lands && !jump && symbol.name != "setcontext")
             return true;
         if (const auto offset = image->file_offset(symbol.address, true))
-            points.insert({lands  ? Role::UnwindLands
-                           : jump ? Role::LongJump
-                                  : Role::SwitchStack,
+            points.insert({lands  ? Recorder::UprobeRole::UnwindLands
+                           : jump ? Recorder::UprobeRole::LongJump
+                                  : Recorder::UprobeRole::SwitchStack,
                            *offset + cheaper_entry(*image, symbol.address, abilities)});
         return true;
     });

@@ -13,7 +13,7 @@ constexpr std::string_view magic = "\xff Go buildinf:"; // debug/buildinfo/build
 constexpr std::size_t header_length = 32, version_max = 128;
 constexpr int minor_min = 17;
 
-std::string text_of(const std::vector<std::uint8_t> &bytes) {
+std::string as_text(const std::vector<std::uint8_t> &bytes) {
     return {bytes.begin(), bytes.end()};
 }
 
@@ -29,7 +29,7 @@ std::string go_version(const ElfImage &image) {
     if (!address)
         return {};
     const auto header = image.bytes(*address, header_length + 1 + version_max);
-    if (header.size() < header_length || text_of(header).substr(0, magic.size()) != magic)
+    if (header.size() < header_length || as_text(header).substr(0, magic.size()) != magic)
         return {};
     const bool inline_strings = header[15] & 2; // since 1.18
     if (inline_strings) {
@@ -38,7 +38,7 @@ std::string go_version(const ElfImage &image) {
         const std::size_t length = header[header_length]; // a varint: one byte up to 127
         if (length >= version_max || header.size() < header_length + 1 + length)
             return {};
-        return text_of(header).substr(header_length + 1, length);
+        return as_text(header).substr(header_length + 1, length);
     }
     std::uint64_t words[2] = {}; // address of a string's header, then of its bytes and their number
     std::memcpy(words, header.data() + 16, sizeof(words[0]));
@@ -46,7 +46,7 @@ std::string go_version(const ElfImage &image) {
     if (string.size() < sizeof(words))
         return {};
     std::memcpy(words, string.data(), sizeof(words));
-    return words[1] < version_max ? text_of(image.bytes(words[0], words[1])) : "";
+    return words[1] < version_max ? as_text(image.bytes(words[0], words[1])) : "";
 }
 
 Status check_goroutine(const ElfImage &image, std::string_view symbol) {

@@ -73,7 +73,7 @@ constexpr std::string_view marks[] = {"mallctl", "tc_malloc", "mi_malloc"};
 
 constexpr std::uint64_t function_max = 1u << 16; // bytes of one looked at
 
-struct Function {
+struct AllocatorFunction {
     std::uint64_t address = 0, size = 0;
     const Name *name = nullptr;
     bool indirect = false; // STT_GNU_IFUNC
@@ -115,7 +115,8 @@ std::uint64_t only_jumps_to(const ElfImage &image, std::uint64_t address) {
     return address + at + 5 + static_cast<std::uint64_t>(static_cast<std::int64_t>(distance));
 }
 
-void find_place(const ElfImage &image, const Function &function, const UprobeAbilities &abilities, HeapSite &site) {
+void find_place(const ElfImage &image, const AllocatorFunction &function, const UprobeAbilities &abilities,
+                HeapSite &site) {
     const auto offset = image.file_offset(function.address, true);
     if (!offset) {
         site.problem = "no executable segment holds it";
@@ -173,7 +174,7 @@ Result<std::vector<HeapSite>> find_heap_functions(int fd, const UprobeAbilities 
     const auto image = ElfImage::read(fd);
     if (!image)
         return fail(image.error());
-    std::map<std::uint64_t, Function> functions; // by address
+    std::map<std::uint64_t, AllocatorFunction> functions; // by address
     bool allocator = false;
     const auto walked = image->walk_symbols([&](const ElfSymbol &symbol) {
         // A file's own static function of such a name is anything; what others can call is the real one.
@@ -184,7 +185,7 @@ Result<std::vector<HeapSite>> find_heap_functions(int fd, const UprobeAbilities 
         if (name == std::end(names) ||
             (symbol.type != STT_FUNC && symbol.type != STT_NOTYPE && symbol.type != STT_GNU_IFUNC))
             return true;
-        Function &function = functions[symbol.address];
+        AllocatorFunction &function = functions[symbol.address];
         function.address = symbol.address;
         function.size = std::max(function.size, symbol.size);
         function.indirect |= symbol.type == STT_GNU_IFUNC;

@@ -8,7 +8,7 @@ namespace incident::daemon {
 
 namespace {
 
-constexpr unsigned rounds = 24, calls = 128;
+constexpr unsigned heap_rounds = 24, heap_calls = 128;
 
 // Their entries are pushes, as malloc's mostly is: the kernel emulates those.
 [[gnu::naked, gnu::noinline, gnu::noclone]] void *price_allocate(std::size_t) {
@@ -36,17 +36,17 @@ Result<HeapPrice> measure_heap_price(HeapKernel &kernel, std::unique_ptr<HeapSlo
     const auto at_allocate = own_file_offset(price_allocate), at_free = own_file_offset(price_free);
     if (!at_allocate || !at_free)
         return fail(at_allocate ? at_free.error() : at_allocate.error());
-    auto own = kernel.make_maps({rounds * calls * 2, 64, history ? rounds * calls : 0});
+    auto own = kernel.make_maps({heap_rounds * heap_calls * 2, 64, history ? heap_rounds * heap_calls : 0});
     if (!own)
         return fail(own.error());
     bpf::heap_account settings{};
     settings.epoch_shift = 30;
-    settings.history_mask = history ? rounds * calls - 1 : ~0ull;
+    settings.history_mask = history ? heap_rounds * heap_calls - 1 : ~0ull;
     if (auto begun = kernel.begin(slot->number(), settings, *own); !begun)
         return fail(begun.error());
 
-    const std::uint64_t bare_allocate = quickest_call(rounds, calls, allocate),
-                        bare_free = quickest_call(rounds, calls, release);
+    const std::uint64_t bare_allocate = quickest_call(heap_rounds, heap_calls, allocate),
+                        bare_free = quickest_call(heap_rounds, heap_calls, release);
     const std::uint64_t cookie = slot->number();
     std::vector<LatencyKernel::Link> links;
     const std::tuple<HeapKernel::Role, std::uint64_t, bpf::heap_function> points[] = {
@@ -65,8 +65,8 @@ Result<HeapPrice> measure_heap_price(HeapKernel &kernel, std::unique_ptr<HeapSlo
     }
     HeapPrice price;
     if (attached) {
-        price.allocation_ns = added_ns(quickest_call(rounds, calls, allocate), bare_allocate);
-        price.free_ns = added_ns(quickest_call(rounds, calls, release), bare_free);
+        price.allocation_ns = added_ns(quickest_call(heap_rounds, heap_calls, allocate), bare_allocate);
+        price.free_ns = added_ns(quickest_call(heap_rounds, heap_calls, release), bare_free);
     }
     links.push_back(std::move(slot)); // goes when the probes are gone
     detacher.drop(std::move(links));

@@ -12,13 +12,13 @@ capture::HeapSums sums_of(const bpf::heap_sums &sums) {
 }
 
 // Counters only grow, but their writers do not stop for the reader: a difference below zero is none.
-std::uint64_t since(std::uint64_t now, std::uint64_t then) {
+std::uint64_t elapsed(std::uint64_t now, std::uint64_t then) {
     return now - std::min(now, then);
 }
 
-capture::HeapSums since(const bpf::heap_sums &now, const bpf::heap_sums &then) {
-    return {since(now.allocations, then.allocations), since(now.allocated_bytes, then.allocated_bytes),
-            since(now.frees, then.frees), since(now.freed_bytes, then.freed_bytes)};
+capture::HeapSums elapsed(const bpf::heap_sums &now, const bpf::heap_sums &then) {
+    return {elapsed(now.allocations, then.allocations), elapsed(now.allocated_bytes, then.allocated_bytes),
+            elapsed(now.frees, then.frees), elapsed(now.freed_bytes, then.freed_bytes)};
 }
 
 // The first checkpoint at or after that epoch: between the epoch's beginning and it nothing happened.
@@ -37,7 +37,7 @@ capture::HeapStackRecord stack_of(std::uint64_t id, const bpf::heap_stack &stack
     record.id = id;
     record.total = sums_of(stack.sums);
     if (const int i = checkpoint_from(stack.checkpoint, from_epoch); i >= 0)
-        record.window = since(stack.sums, stack.checkpoint[i].sums);
+        record.window = elapsed(stack.sums, stack.checkpoint[i].sums);
     record.first_ns = stack.first_ns;
     record.ip = stack.ip;
     record.sp = stack.sp;
@@ -80,18 +80,18 @@ void add_reading(const HeapReading &reading, capture::HeapSnapshot &heap) {
     heap.total = sums_of(account.sums);
     const int then = checkpoint_from(account.checkpoint, from);
     if (then >= 0)
-        heap.window = since(account.sums, account.checkpoint[then].sums);
+        heap.window = elapsed(account.sums, account.checkpoint[then].sums);
     for (int i = 0; i < HEAP_CLASSES; ++i) {
         const auto &size = account.sizes[i];
         heap.sizes[i] = {size.allocations, size.bytes};
         if (then >= 0)
-            heap.sizes_in_window[i] = {since(size.allocations, account.sizes_then[then][i].allocations),
-                                       since(size.bytes, account.sizes_then[then][i].bytes)};
+            heap.sizes_in_window[i] = {elapsed(size.allocations, account.sizes_then[then][i].allocations),
+                                       elapsed(size.bytes, account.sizes_then[then][i].bytes)};
     }
     // What lives follows from the account; the table of a process that goes on has changed since.
-    heap.live = since(account.sums.allocations, account.sums.frees + account.reused + account.lost);
+    heap.live = elapsed(account.sums.allocations, account.sums.frees + account.reused + account.lost);
     heap.live_bytes =
-        since(account.sums.allocated_bytes, account.sums.freed_bytes + account.reused_bytes + account.lost_bytes);
+        elapsed(account.sums.allocated_bytes, account.sums.freed_bytes + account.reused_bytes + account.lost_bytes);
     heap.reused = account.reused;
     heap.reused_bytes = account.reused_bytes;
     heap.lost = account.lost;

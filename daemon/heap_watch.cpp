@@ -16,7 +16,7 @@ namespace incident::daemon {
 
 namespace {
 
-constexpr std::uint64_t millisecond = 1'000'000;
+constexpr std::uint64_t heap_millisecond = 1'000'000;
 // A program's libraries are mapped within milliseconds of its start, on a busy machine within seconds; others whenever
 // it likes.  In milliseconds from look to look: until a function is found, and then.
 constexpr unsigned first_looks[] = {1, 1, 2, 4, 8, 16, 32, 64, 128}, first_then = 250, first_most = 60;
@@ -28,7 +28,7 @@ std::uint64_t until_next_look(unsigned attempt, unsigned found) {
                         : attempt < std::size(first_looks) ? first_looks[attempt]
                         : attempt < first_most             ? first_then
                                                            : later_then;
-    return ms * millisecond;
+    return ms * heap_millisecond;
 }
 
 // Of a process found in /proc the start is known to a tick.

@@ -12,7 +12,7 @@ namespace incident::daemon {
 
 namespace {
 
-constexpr std::uint64_t hour_ns = 3600ull * 1'000'000'000;
+constexpr std::uint64_t allowance_window_ns = 3600ull * 1'000'000'000;
 
 bool stands_for_itself(char c, bool first) {
     return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == ':' || c == '_' ||
@@ -47,7 +47,7 @@ Hook::~Hook() = default;
 void Hook::start(const std::string &incident, std::uint64_t now_ns) {
     if (!on())
         return;
-    while (!hour_.empty() && hour_.front() + hour_ns <= now_ns)
+    while (!hour_.empty() && hour_.front() + allowance_window_ns <= now_ns)
         hour_.pop_front();
     if (hour_.size() >= per_hour_) {
         ++counters_.suppressed;

@@ -8,8 +8,6 @@
 
 namespace incident::daemon {
 
-using Role = Recorder::UprobeRole;
-
 namespace {
 
 using Sites = std::vector<ProbeSite>;
@@ -80,7 +78,8 @@ Result<ProbeEnd::Links> ProbeEnd::put(const File &file, std::optional<std::uint3
     Links links;
     // the link to our own descriptor is the very file that was read
     Recorder::UprobePoint point{fmt::format("/proc/self/fd/{}", file.target.fd.get()), 0, 0, pid};
-    const auto attach = [&](Role role, std::uint64_t offset, std::uint64_t semaphore, std::uint64_t flags) -> Status {
+    const auto attach = [&](Recorder::UprobeRole role, std::uint64_t offset, std::uint64_t semaphore,
+                            std::uint64_t flags) -> Status {
         point.offset = offset;
         point.semaphore = semaphore;
         point.flags = flags;
@@ -98,17 +97,19 @@ Result<ProbeEnd::Links> ProbeEnd::put(const File &file, std::optional<std::uint3
                                     : kind_ == Kind::Function                 ? 0
                                                                               : OF_PAIR;
         if (kind_ == Kind::Function && site.returns.empty())
-            done = attach(Role::LeaveCall, site.offset, 0, 0);
+            done = attach(Recorder::UprobeRole::LeaveCall, site.offset, 0, 0);
         for (const auto offset : site.returns)
             if (done)
-                done = attach(keyed ? Role::LeaveKeyed : Role::LeaveAtRet, offset, 0, flags);
+                done = attach(keyed ? Recorder::UprobeRole::LeaveKeyed : Recorder::UprobeRole::LeaveAtRet, offset, 0,
+                              flags);
         if (done && keyed)
-            done = attach(kind_ == Kind::Leave ? Role::LeaveKeyed : Role::EnterKeyed, site.offset, 0, flags);
+            done = attach(kind_ == Kind::Leave ? Recorder::UprobeRole::LeaveKeyed : Recorder::UprobeRole::EnterKeyed,
+                          site.offset, 0, flags);
         else if (done)
             done =
-                attach(kind_ == Kind::Function ? Role::EnterCall
-                       : kind_ == Kind::Enter  ? Role::EnterPair
-                                               : Role::LeavePair,
+                attach(kind_ == Kind::Function ? Recorder::UprobeRole::EnterCall
+                       : kind_ == Kind::Enter  ? Recorder::UprobeRole::EnterPair
+                                               : Recorder::UprobeRole::LeavePair,
                        site.offset, site.semaphore, kind_ == Kind::Function && !site.returns.empty() ? KEEP_RETURN : 0);
         if (!done) {
             std::ranges::reverse(links);

@@ -24,7 +24,7 @@ constexpr std::size_t near_max = 4096;                   // names kept to find n
 constexpr std::uint64_t walk_max = 1u << 20;             // bytes of instructions walked to reach an offset
 constexpr std::uint64_t demangled_bytes_max = 64u << 20; // some seconds; names are filtered before
 
-struct Function {
+struct FoundFunction {
     std::string symbol, version;
     std::uint64_t address = 0, size = 0;
     bool default_version = true;
@@ -38,13 +38,13 @@ struct Function {
 };
 
 struct Found {
-    std::map<std::uint64_t, Function> functions; // by address: aliases are one
-    std::string refusal;                         // the name is there, but is none to probe
-    bool default_refused = false;                // that is so of its default version
-    bool throws = false;                         // exceptions can pass through this program's functions
-    bool switches_stacks = false;                // coroutines
-    std::vector<std::string> parts;              // pieces of the wanted one
-    std::vector<std::string> near;               // names that hold the wanted one
+    std::map<std::uint64_t, FoundFunction> functions; // by address: aliases are one
+    std::string refusal;                              // the name is there, but is none to probe
+    bool default_refused = false;                     // that is so of its default version
+    bool throws = false;                              // exceptions can pass through this program's functions
+    bool switches_stacks = false;                     // coroutines
+    std::vector<std::string> parts;                   // pieces of the wanted one
+    std::vector<std::string> near;                    // names that hold the wanted one
     std::vector<std::string> others;
 };
 
@@ -130,8 +130,8 @@ std::string why_not_found(const ElfImage &image, bool debug_file, const WantedNa
 }
 
 // The function and the copies of it, its own first.  Error: the name is that of several.
-Result<std::vector<Function>> choose(const Found &found) {
-    std::vector<Function> all;
+Result<std::vector<FoundFunction>> choose(const Found &found) {
+    std::vector<FoundFunction> all;
     std::set<std::string> originals, symbols;
     std::size_t own = 0;
     bool twice = false;
@@ -142,7 +142,7 @@ Result<std::vector<Function>> choose(const Found &found) {
         all.push_back(function);
     }
     if (originals.size() == 1 && own <= 1 && !twice) {
-        std::ranges::stable_partition(all, [](const Function &function) { return !function.clone; });
+        std::ranges::stable_partition(all, [](const FoundFunction &function) { return !function.clone; });
         return all;
     }
     std::vector<std::string> names;
@@ -194,7 +194,7 @@ constexpr NoReturnProbe
     moving = {"its program is in Go, whose stacks move, and would be killed if its return were probed",
               "is in Go, whose stacks move"};
 
-Status avoid_return_probe(const ElfImage &image, const Function &function, const NoReturnProbe &why,
+Status avoid_return_probe(const ElfImage &image, const FoundFunction &function, const NoReturnProbe &why,
                           std::uint64_t offset, ProbeSite &site) {
     const std::string_view because = why.because;
     const auto code = image.bytes(function.address, std::min(function.size, walk_max));
@@ -214,7 +214,7 @@ Status avoid_return_probe(const ElfImage &image, const Function &function, const
     return {};
 }
 
-Result<ProbeSite> site_of(const ElfImage &image, const Function &function, const FunctionSpec &spec,
+Result<ProbeSite> site_of(const ElfImage &image, const FoundFunction &function, const FunctionSpec &spec,
                           const UprobeAbilities &abilities, const Found &found) {
     ProbeSite site;
     site.function = function.text();
@@ -263,7 +263,7 @@ Result<ProbeSite> site_of(const ElfImage &image, const Function &function, const
 }
 
 // The places of the function and its copies.  One that cannot be probed takes nothing from the others, but is said.
-Result<std::vector<ProbeSite>> sites_of(const ElfImage &image, const std::vector<Function> &functions,
+Result<std::vector<ProbeSite>> sites_of(const ElfImage &image, const std::vector<FoundFunction> &functions,
                                         const FunctionSpec &spec, const UprobeAbilities &abilities,
                                         const Found &found) {
     std::vector<ProbeSite> sites;

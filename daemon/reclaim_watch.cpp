@@ -10,7 +10,7 @@ namespace incident::daemon {
 
 namespace {
 
-std::string read_text(const std::string &path) {
+std::string event_counters(const std::string &path) {
     std::ifstream file(path);
     std::ostringstream text;
     text << file.rdbuf();
@@ -39,7 +39,7 @@ void ReclaimWatch::begin(std::uint64_t t_ns) {
     now_ = Bucket{};
     now_.since_ns = t_ns;
     for (const char *name : {"meminfo", "vmstat", "buddyinfo", "pressure/memory", "pressure/io", "pressure/cpu"})
-        if (std::string text = read_text(os_.proc + "/" + name); !text.empty())
+        if (std::string text = event_counters(os_.proc + "/" + name); !text.empty())
             now_.host[name] = std::move(text);
     now_.host_ns = clock_ns(CLOCK_MONOTONIC);
 }

@@ -15,26 +15,25 @@ namespace incident::daemon {
 namespace {
 
 template <typename Programs> bpf_program *program_of(Recorder::UprobeRole role, const Programs &programs) {
-    using Role = Recorder::UprobeRole;
     switch (role) {
-    case Role::EnterCall:
+    case Recorder::UprobeRole::EnterCall:
         return programs.enter_call;
-    case Role::LeaveCall:
-    case Role::LeaveAtRet:
+    case Recorder::UprobeRole::LeaveCall:
+    case Recorder::UprobeRole::LeaveAtRet:
         return programs.leave_call;
-    case Role::EnterPair:
+    case Recorder::UprobeRole::EnterPair:
         return programs.enter_pair;
-    case Role::LeavePair:
+    case Recorder::UprobeRole::LeavePair:
         return programs.leave_pair;
-    case Role::EnterKeyed:
+    case Recorder::UprobeRole::EnterKeyed:
         return programs.enter_keyed;
-    case Role::LeaveKeyed:
+    case Recorder::UprobeRole::LeaveKeyed:
         return programs.leave_keyed;
-    case Role::UnwindLands:
+    case Recorder::UprobeRole::UnwindLands:
         return programs.unwind_lands;
-    case Role::LongJump:
+    case Recorder::UprobeRole::LongJump:
         return programs.long_jump;
-    case Role::SwitchStack:
+    case Recorder::UprobeRole::SwitchStack:
         return programs.switch_stack;
     }
     return nullptr;

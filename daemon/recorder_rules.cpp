@@ -20,7 +20,7 @@ namespace {
 constexpr std::string_view core_programs[] = {"record_exit",    "process_fork",  "process_exec", "process_exit",
                                               "process_rename", "process_moved", "signal_sent",  "signal_taken"};
 // Attached while calls are to have durations.
-constexpr const char *entries_program = "record_enter";
+constexpr const char *entry_program = "record_enter";
 
 const Family families_of_programs[] = {
     {"syscall", {"call_over"}},
@@ -180,8 +180,8 @@ void Recorder::Impl::apply_tracepoints() {
 
 Status Recorder::record_entries(bool wanted) {
     if (!wanted)
-        impl_->links.erase(entries_program);
-    else if (const std::string why = impl_->attach(entries_program); !why.empty())
+        impl_->links.erase(entry_program);
+    else if (const std::string why = impl_->attach(entry_program); !why.empty())
         return fail(why);
     // A call that was entered before or after this moment is recorded either way: record_exit sees which.
     impl_->skeleton->bss->entries_recorded = wanted;

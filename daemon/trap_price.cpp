@@ -8,9 +8,7 @@ namespace incident::daemon {
 
 namespace {
 
-using Role = Recorder::UprobeRole;
-
-constexpr unsigned rounds = 8, calls = 64;
+constexpr unsigned trap_rounds = 8, trap_calls = 64;
 
 // A push is emulated, a move is not (arch/x86/kernel/uprobes.c).
 [[gnu::naked, gnu::noinline, gnu::noclone]] void begins_with_push() {
@@ -25,17 +23,17 @@ constexpr unsigned rounds = 8, calls = 64;
 }
 
 // ns that a probe of that role at its first instruction adds to a call.
-Result<std::uint64_t> added(LatencyKernel &kernel, Detacher &detacher, Role role, void (*function)()) {
+Result<std::uint64_t> added(LatencyKernel &kernel, Detacher &detacher, Recorder::UprobeRole role, void (*function)()) {
     const auto offset = own_file_offset(function);
     if (!offset)
         return fail(offset.error());
     const auto call = [function](unsigned) { function(); };
-    const std::uint64_t bare = quickest_call(rounds, calls, call);
+    const std::uint64_t bare = quickest_call(trap_rounds, trap_calls, call);
     const auto pid = static_cast<std::uint32_t>(::getpid());
     auto link = kernel.attach(role, {"/proc/self/exe", *offset, 0, pid}, Recorder::no_probe);
     if (!link)
         return fail(link.error());
-    const std::uint64_t probed = quickest_call(rounds, calls, call);
+    const std::uint64_t probed = quickest_call(trap_rounds, trap_calls, call);
     detacher.drop({std::move(*link)});
     return added_ns(probed, bare);
 }
@@ -43,13 +41,14 @@ Result<std::uint64_t> added(LatencyKernel &kernel, Detacher &detacher, Role role
 } // namespace
 
 Result<TrapPrice> measure_trap_price(LatencyKernel &kernel, Detacher &detacher) {
-    const auto emulated = added(kernel, detacher, Role::LeavePair, begins_with_push);
+    const auto emulated = added(kernel, detacher, Recorder::UprobeRole::LeavePair, begins_with_push);
     if (!emulated)
         return fail(emulated.error());
-    const auto stepped = added(kernel, detacher, Role::LeavePair, begins_with_move);
+    const auto stepped = added(kernel, detacher, Recorder::UprobeRole::LeavePair, begins_with_move);
     if (!stepped)
         return fail(stepped.error());
-    const auto returned = added(kernel, detacher, Role::LeaveCall, has_return_probe); // its entry is a trap as well
+    const auto returned =
+        added(kernel, detacher, Recorder::UprobeRole::LeaveCall, has_return_probe); // its entry is a trap as well
     if (!returned)
         return fail(returned.error());
     return TrapPrice{.stepped_ns = *stepped, .returned_ns = added_ns(*returned, *emulated), .emulated_ns = *emulated};

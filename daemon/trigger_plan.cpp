@@ -13,7 +13,7 @@ namespace {
 
 using rules::Condition;
 
-std::uint64_t ns_of(rules::Nanoseconds duration) {
+std::uint64_t threshold_ns(rules::Nanoseconds duration) {
     return static_cast<std::uint64_t>(duration.count());
 }
 
@@ -88,7 +88,8 @@ private:
     void add(const rules::Rule &rule, std::size_t i, const rules::LatencyCondition &what) {
         const Place place = assign(rule, i);
         plan_.latency |= 1ull << place.bit;
-        place.settings.slower_than_ns = looser(place.first, place.settings.slower_than_ns, ns_of(what.threshold));
+        place.settings.slower_than_ns =
+            looser(place.first, place.settings.slower_than_ns, threshold_ns(what.threshold));
     }
 
     void add(const rules::Rule &rule, std::size_t i, const rules::ReclaimCondition &) {
@@ -101,7 +102,7 @@ private:
         plan_.durations |= what.slower_than.has_value();
         auto &settings = place.settings;
         settings.slower_than_ns =
-            looser(place.first, settings.slower_than_ns, what.slower_than ? ns_of(*what.slower_than) : 0);
+            looser(place.first, settings.slower_than_ns, what.slower_than ? threshold_ns(*what.slower_than) : 0);
         const bool failed = what.failed || !what.errnos.empty();
         settings.failed = place.first ? failed : settings.failed && failed;
         const bool any_error = what.errnos.empty();
@@ -119,7 +120,7 @@ private:
     }
 
     void add(const rules::Rule &rule, std::size_t i, const rules::BlockedCondition &what) {
-        const std::uint64_t threshold = ns_of(what.threshold);
+        const std::uint64_t threshold = threshold_ns(what.threshold);
         const bool first = plan_.blocked == 0;
         plan_.blocked |= 1ull << assign(rule, i).bit;
         plan_.durations = true; // a wait is reported by the call it was in
@@ -143,7 +144,7 @@ private:
         const Place place = assign(rule, i);
         plan_.block_io |= 1ull << place.bit;
         auto &settings = place.settings;
-        const std::uint64_t slow = what.slower_than ? ns_of(*what.slower_than) : 0;
+        const std::uint64_t slow = what.slower_than ? threshold_ns(*what.slower_than) : 0;
         // 0 means "not for being slow": the loosest is the least that is set
         settings.slower_than_ns = place.first || !settings.slower_than_ns ? slow
                                   : slow ? std::min<std::uint64_t>(settings.slower_than_ns, slow)

@@ -15,7 +15,7 @@ namespace incident::daemon {
 
 namespace {
 
-constexpr std::chrono::seconds kernel_log_slice{30};
+constexpr std::chrono::seconds host_log_slice{30};
 
 // The writer's thread's own: reading them takes long.
 KernelSymbols &kernel_symbols() {
@@ -142,7 +142,7 @@ WriteResult Writer::write(WriteJob &job) {
         incident.input.process.heap = incident.heap->read();
     incident.heap.reset();
     if (incident.rule->context.host && !incident.input.light)
-        capture::collect_host(os_, kernel_log_slice, {}, incident.collected);
+        capture::collect_host(os_, host_log_slice, {}, incident.collected);
 
     kernel_symbols().next_incident();
     const std::string *maps = incident.collected.file("process/maps");

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::chrono::milliseconds ask_again{250};
 
-std::uint64_t bytes_of(const std::string &file) {
+std::uint64_t size_of(const std::string &file) {
     struct stat status {};
     return stat(file.c_str(), &status) == 0 && S_ISREG(status.st_mode) ? static_cast<std::uint64_t>(status.st_size) : 0;
 }
@@ -84,7 +84,7 @@ const char *join_name(capture::Join join) {
 LocatedCore locate_core(const Incident &incident, const CoreFinder &find) {
     LocatedCore stored{.link = incident.stored_core(), .unreachable = "", .waited = ""};
     if (!stored.link.file.empty())
-        stored.link.file_bytes = bytes_of(stored.link.file);
+        stored.link.file_bytes = size_of(stored.link.file);
     const capture::DeathIdentity death = incident.death();
     if (stored.usable() || death.signal == 0 || death.pid == 0 || !find)
         return stored;
@@ -98,7 +98,7 @@ LocatedCore locate_core(const Incident &incident, const CoreFinder &find) {
         return stored;
     LocatedCore located{.link = *live, .unreachable = "", .waited = ""};
     if (!located.link.file.empty() && located.link.file_bytes == 0)
-        located.link.file_bytes = bytes_of(located.link.file);
+        located.link.file_bytes = size_of(located.link.file);
     // The bundle knows from the moment itself why none could come; the journal only that it has none.
     if (live->join == capture::Join::None && !live->pending && !stored.link.pending && !stored.link.reason.empty())
         located.link.reason = stored.link.reason;

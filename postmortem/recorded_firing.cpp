@@ -19,7 +19,7 @@ int error_number(JsonView name) {
     return name.present() ? rules::errno_number(string_of(name)).value_or(0) : 0;
 }
 
-std::vector<std::uint8_t> bytes_of(std::string_view hex) {
+std::vector<std::uint8_t> bytes_of_hex(std::string_view hex) {
     std::vector<std::uint8_t> bytes;
     for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
         std::uint8_t byte = 0;
@@ -80,7 +80,7 @@ Result<rules::EventKind> event_of(const std::string &kind, JsonView top, const s
         return rules::BlockIoEvent{string_of(detail["device"]), detail["duration_ns"].count(),
                                    error_number(detail["error"]), detail["operation"].text() != "read"};
     if (kind == "tracepoint") {
-        auto record = bytes_of(detail["record"].text());
+        auto record = bytes_of_hex(detail["record"].text());
         if (record.empty())
             return fail("the tracepoint's record is not in the bundle (it is left out where [privacy] redact is set)");
         return rules::TracepointEvent{rule, condition, std::move(record)};

@@ -15,7 +15,7 @@ namespace incident::postmortem {
 
 namespace {
 
-constexpr std::size_t frames_max = 256;
+constexpr std::size_t shown_frames_max = 256;
 
 class Analyse : public Verb {
 public:
@@ -78,7 +78,7 @@ private:
         for (const ThreadStack &stack : examination.analysis.threads) {
             const Json json = {{"tid", stack.tid}, {"stack", to_json(stack)}};
             out.line(out.tone(Tone::Bold, fmt::format("thread {}", stack.tid)));
-            for (const std::string &line : stack_lines(json, frames_max))
+            for (const std::string &line : stack_lines(json, shown_frames_max))
                 out.line("    " + line);
             out.line("");
         }

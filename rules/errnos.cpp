@@ -7,7 +7,7 @@
 namespace incident::rules {
 namespace {
 
-constexpr std::pair<std::string_view, int> aliases[] = {
+constexpr std::pair<std::string_view, int> errno_aliases[] = {
     {"EWOULDBLOCK", EWOULDBLOCK}, {"EDEADLOCK", EDEADLOCK}, {"ENOTSUP", ENOTSUP}};
 
 } // namespace
@@ -16,7 +16,7 @@ std::optional<int> errno_number(std::string_view name) {
     for (int number = 1; number <= last_errno; ++number)
         if (const char *known = strerrorname_np(number); known != nullptr && name == known)
             return number;
-    for (const auto &[alias, number] : aliases)
+    for (const auto &[alias, number] : errno_aliases)
         if (name == alias)
             return number;
     return std::nullopt;

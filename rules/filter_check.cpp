@@ -11,14 +11,10 @@
 namespace incident::rules {
 namespace {
 
-using Op = Filter::Op;
-using Node = Filter::Node;
-using Kind = TracepointField::Kind;
-
-FilterError at_field(const Node &node, std::string message, std::string hint = "") {
+FilterError at_field(const Filter::Node &node, std::string message, std::string hint = "") {
     return {node.at, node.length, std::move(message), std::move(hint)};
 }
-FilterError at_value(const Node &node, std::string message, std::string hint = "") {
+FilterError at_value(const Filter::Node &node, std::string message, std::string hint = "") {
     return {node.value_at, node.value_length, std::move(message), std::move(hint)};
 }
 
@@ -34,7 +30,7 @@ std::string field_hint(const std::string &name, const TracepointFormat &format) 
 }
 
 // What an integer field can hold, as the bits of a number would be compared.
-std::optional<FilterError> out_of_range(const Node &node, std::string_view text) {
+std::optional<FilterError> out_of_range(const Filter::Node &node, std::string_view text) {
     const TracepointField &field = node.field;
     const bool negative = text.substr(node.value_at).starts_with('-');
     const std::uint32_t bits = field.size * 8;
@@ -52,20 +48,20 @@ std::optional<FilterError> out_of_range(const Node &node, std::string_view text)
     return std::nullopt;
 }
 
-std::optional<FilterError> check(Node &node, std::string_view text, const TracepointFormat &format) {
+std::optional<FilterError> check(Filter::Node &node, std::string_view text, const TracepointFormat &format) {
     const auto found = std::find_if(format.fields.begin(), format.fields.end(),
                                     [&](const TracepointField &field) { return field.name == node.field.name; });
     if (found == format.fields.end())
         return at_field(node, fmt::format("unknown field '{}'", node.field.name), field_hint(node.field.name, format));
     node.field = *found;
-    if (found->kind == Kind::Bytes)
+    if (found->kind == TracepointField::Kind::Bytes)
         return at_field(node, fmt::format("'{}' is neither a number nor text: it cannot be compared", found->name));
-    const bool text_field = found->kind != Kind::Integer;
+    const bool text_field = found->kind != TracepointField::Kind::Integer;
     if (text_field && !node.is_text)
         return at_value(node, fmt::format("'{}' is text, found a number", found->name), "write the value in quotes");
     if (!text_field && node.is_text)
         return at_value(node, fmt::format("'{}' is a number, found text", found->name));
-    if (found->kind == Kind::Text && node.op != Op::Glob && node.text.size() > found->size)
+    if (found->kind == TracepointField::Kind::Text && node.op != Filter::Op::Glob && node.text.size() > found->size)
         return at_value(node,
                         fmt::format("'{}' has {} bytes, this text has {}", found->name, found->size, node.text.size()));
     return text_field ? std::nullopt : out_of_range(node, text);
@@ -74,8 +70,8 @@ std::optional<FilterError> check(Node &node, std::string_view text, const Tracep
 } // namespace
 
 std::expected<Filter, FilterError> check_filter(Filter filter, std::string_view text, const TracepointFormat &format) {
-    for (Node &node : filter.nodes)
-        if (node.op != Op::And && node.op != Op::Or && node.op != Op::Not)
+    for (Filter::Node &node : filter.nodes)
+        if (node.op != Filter::Op::And && node.op != Filter::Op::Or && node.op != Filter::Op::Not)
             if (auto error = check(node, text, format))
                 return std::unexpected(std::move(*error));
     filter.checked = true;

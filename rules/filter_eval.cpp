@@ -7,10 +7,6 @@
 namespace incident::rules {
 namespace {
 
-using Op = Filter::Op;
-using Node = Filter::Node;
-using Kind = TracepointField::Kind;
-
 constexpr std::size_t longest_prefix = 16;
 
 enum class Truth { No, Yes, Unreadable };
@@ -19,37 +15,37 @@ Truth truth(bool value) {
     return value ? Truth::Yes : Truth::No;
 }
 
-template <typename T> Truth compare(Op op, T value, T with) {
+template <typename T> Truth compare(Filter::Op op, T value, T with) {
     switch (op) {
-    case Op::Equal:
+    case Filter::Op::Equal:
         return truth(value == with);
-    case Op::NotEqual:
+    case Filter::Op::NotEqual:
         return truth(value != with);
-    case Op::Less:
+    case Filter::Op::Less:
         return truth(value < with);
-    case Op::LessEqual:
+    case Filter::Op::LessEqual:
         return truth(value <= with);
-    case Op::Greater:
+    case Filter::Op::Greater:
         return truth(value > with);
-    case Op::GreaterEqual:
+    case Filter::Op::GreaterEqual:
         return truth(value >= with);
-    case Op::Bits:
+    case Filter::Op::Bits:
         return truth((value & with) != 0);
     default:
         return Truth::No;
     }
 }
 
-Truth compare_text(const Node &node, Record record) {
+Truth compare_text(const Filter::Node &node, Record record) {
     const auto text = field_text(node.field, record);
     if (!text)
         return Truth::Unreadable;
-    if (node.op == Op::Glob)
+    if (node.op == Filter::Op::Glob)
         return truth(glob_matches(node.text, *text));
-    return truth((*text == node.text) == (node.op == Op::Equal));
+    return truth((*text == node.text) == (node.op == Filter::Op::Equal));
 }
 
-Truth compare_number(const Node &node, Record record) {
+Truth compare_number(const Filter::Node &node, Record record) {
     const auto value = field_integer(node.field, record);
     if (!value)
         return Truth::Unreadable;
@@ -60,15 +56,15 @@ Truth compare_number(const Node &node, Record record) {
 
 // What cannot be read makes the whole not hold, unless the rest decides it.
 Truth evaluate(const Filter &filter, int index, Record record) {
-    const Node &node = filter.nodes[static_cast<std::size_t>(index)];
+    const Filter::Node &node = filter.nodes[static_cast<std::size_t>(index)];
     switch (node.op) {
-    case Op::Not: {
+    case Filter::Op::Not: {
         const Truth inner = evaluate(filter, node.left, record);
         return inner == Truth::Unreadable ? inner : truth(inner == Truth::No);
     }
-    case Op::And:
-    case Op::Or: {
-        const Truth decisive = node.op == Op::And ? Truth::No : Truth::Yes;
+    case Filter::Op::And:
+    case Filter::Op::Or: {
+        const Truth decisive = node.op == Filter::Op::And ? Truth::No : Truth::Yes;
         const Truth left = evaluate(filter, node.left, record);
         if (left == decisive)
             return left;
@@ -80,14 +76,14 @@ Truth evaluate(const Filter &filter, int index, Record record) {
     }
 }
 
-void add_text_clause(const Node &node, std::vector<FilterClause> &out) {
-    if (node.field.kind != Kind::Text || node.op == Op::NotEqual)
+void add_text_clause(const Filter::Node &node, std::vector<FilterClause> &out) {
+    if (node.field.kind != TracepointField::Kind::Text || node.op == Filter::Op::NotEqual)
         return;
-    std::string prefix(node.op == Op::Glob ? literal_prefix(node.text) : std::string_view(node.text));
+    std::string prefix(node.op == Filter::Op::Glob ? literal_prefix(node.text) : std::string_view(node.text));
     if (prefix.size() > node.field.size)
         return; // can never hold; the engine says so
     // Where the text must end there, its NUL is part of it.
-    const bool whole = node.op == Op::Equal || prefix.size() == node.text.size();
+    const bool whole = node.op == Filter::Op::Equal || prefix.size() == node.text.size();
     if (whole && prefix.size() < node.field.size)
         prefix += '\0';
     prefix.resize(std::min(prefix.size(), longest_prefix));
@@ -100,11 +96,11 @@ void add_text_clause(const Node &node, std::vector<FilterClause> &out) {
 }
 
 void collect(const Filter &filter, int index, std::vector<FilterClause> &out) {
-    const Node &node = filter.nodes[static_cast<std::size_t>(index)];
-    if (node.op == Op::And) {
+    const Filter::Node &node = filter.nodes[static_cast<std::size_t>(index)];
+    if (node.op == Filter::Op::And) {
         collect(filter, node.left, out);
         collect(filter, node.right, out);
-    } else if (node.op == Op::Or || node.op == Op::Not) {
+    } else if (node.op == Filter::Op::Or || node.op == Filter::Op::Not) {
         return;
     } else if (node.is_text) {
         add_text_clause(node, out);

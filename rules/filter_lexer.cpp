@@ -9,9 +9,6 @@
 namespace incident::rules {
 namespace {
 
-using Kind = FilterToken::Kind;
-using Op = Filter::Op;
-
 constexpr std::size_t longest_text = 255; // of one literal; no field that is compared is longer
 
 bool begins_name(char c) {
@@ -23,35 +20,35 @@ bool is_digit(char c) {
 
 struct Word {
     std::string_view text;
-    Kind kind;
-    Op op = Op::Equal;
+    FilterToken::Kind kind;
+    Filter::Op op = Filter::Op::Equal;
     const char *instead = nullptr; // not an operator here: what is meant
 };
 
 // Longest first.
 constexpr Word words[] = {
-    {"===", Kind::Compare, Op::Equal, "=="},
-    {"!==", Kind::Compare, Op::Equal, "!="},
-    {"&&", Kind::And},
-    {"||", Kind::Or},
-    {"==", Kind::Compare, Op::Equal},
-    {"!=", Kind::Compare, Op::NotEqual},
-    {"<=", Kind::Compare, Op::LessEqual},
-    {">=", Kind::Compare, Op::GreaterEqual},
-    {"=~", Kind::Compare, Op::Glob, "~"},
-    {"!~", Kind::Compare, Op::Glob, "!(field ~ \"pattern\")"},
-    {"<>", Kind::Compare, Op::NotEqual, "!="},
-    {"=<", Kind::Compare, Op::LessEqual, "<="},
-    {"=>", Kind::Compare, Op::GreaterEqual, ">="},
-    {"=", Kind::Compare, Op::Equal, "=="},
-    {"<", Kind::Compare, Op::Less},
-    {">", Kind::Compare, Op::Greater},
-    {"&", Kind::Compare, Op::Bits},
-    {"~", Kind::Compare, Op::Glob},
-    {"!", Kind::Not},
-    {"(", Kind::Open},
-    {")", Kind::Close},
-    {"|", Kind::Or, Op::Equal, "||"},
+    {"===", FilterToken::Kind::Compare, Filter::Op::Equal, "=="},
+    {"!==", FilterToken::Kind::Compare, Filter::Op::Equal, "!="},
+    {"&&", FilterToken::Kind::And},
+    {"||", FilterToken::Kind::Or},
+    {"==", FilterToken::Kind::Compare, Filter::Op::Equal},
+    {"!=", FilterToken::Kind::Compare, Filter::Op::NotEqual},
+    {"<=", FilterToken::Kind::Compare, Filter::Op::LessEqual},
+    {">=", FilterToken::Kind::Compare, Filter::Op::GreaterEqual},
+    {"=~", FilterToken::Kind::Compare, Filter::Op::Glob, "~"},
+    {"!~", FilterToken::Kind::Compare, Filter::Op::Glob, "!(field ~ \"pattern\")"},
+    {"<>", FilterToken::Kind::Compare, Filter::Op::NotEqual, "!="},
+    {"=<", FilterToken::Kind::Compare, Filter::Op::LessEqual, "<="},
+    {"=>", FilterToken::Kind::Compare, Filter::Op::GreaterEqual, ">="},
+    {"=", FilterToken::Kind::Compare, Filter::Op::Equal, "=="},
+    {"<", FilterToken::Kind::Compare, Filter::Op::Less},
+    {">", FilterToken::Kind::Compare, Filter::Op::Greater},
+    {"&", FilterToken::Kind::Compare, Filter::Op::Bits},
+    {"~", FilterToken::Kind::Compare, Filter::Op::Glob},
+    {"!", FilterToken::Kind::Not},
+    {"(", FilterToken::Kind::Open},
+    {")", FilterToken::Kind::Close},
+    {"|", FilterToken::Kind::Or, Filter::Op::Equal, "||"},
 };
 
 class Lexer {
@@ -63,7 +60,7 @@ public:
             while (at_ < text_.size() && std::string_view(" \t\r\n").find(text_[at_]) != std::string_view::npos)
                 ++at_;
             if (at_ == text_.size()) {
-                tokens_.push_back({.kind = Kind::End, .at = at_});
+                tokens_.push_back({.kind = FilterToken::Kind::End, .at = at_});
                 return std::move(tokens_);
             }
             if (auto error = next())
@@ -95,7 +92,8 @@ private:
                            "it is made of fields, numbers, \"text\" and == != < <= > >= & ~ && || ! ( )"};
     }
 
-    Problem add(Kind kind, std::size_t length, std::string text = {}, std::int64_t number = 0, Op op = Op::Equal) {
+    Problem add(FilterToken::Kind kind, std::size_t length, std::string text = {}, std::int64_t number = 0,
+                Filter::Op op = Filter::Op::Equal) {
         tokens_.push_back({kind, at_, length, std::move(text), number, op});
         at_ += length;
         return std::nullopt;
@@ -115,7 +113,7 @@ private:
             if (word == written)
                 return FilterError{at_, word.size(), fmt::format("'{}' is no operator", word),
                                    fmt::format("write {}", meant)};
-        return add(Kind::Name, word.size(), std::string(word));
+        return add(FilterToken::Kind::Name, word.size(), std::string(word));
     }
 
     // Above INT64_MAX the bits are kept: for addresses.
@@ -138,7 +136,7 @@ private:
         if (problem != std::errc() || end != digits.data() + digits.size())
             return FilterError{at_, word.size(), fmt::format("{} is not a number", quote(word)),
                                "numbers are written 12, 0x1f or 0644; text needs quotes"};
-        return add(Kind::Number, word.size(), {}, static_cast<std::int64_t>(negative ? -value : value));
+        return add(FilterToken::Kind::Number, word.size(), {}, static_cast<std::int64_t>(negative ? -value : value));
     }
 
     Problem quoted() {
@@ -149,7 +147,7 @@ private:
         const std::string_view inside = text_.substr(at_ + 1, close - at_ - 1);
         if (inside.size() > longest_text || inside.find('\0') != std::string_view::npos)
             return FilterError{at_, inside.size() + 2, "the text is too long or has a NUL in it", ""};
-        return add(Kind::Text, inside.size() + 2, std::string(inside));
+        return add(FilterToken::Kind::Text, inside.size() + 2, std::string(inside));
     }
 
     std::string_view text_;

@@ -8,26 +8,23 @@
 namespace incident::rules {
 namespace {
 
-using Kind = FilterToken::Kind;
-using Op = Filter::Op;
-
 constexpr std::size_t longest_filter = 4096;
 constexpr std::size_t most_nodes = 256; // bounds every walk over the tree, and its depth
 constexpr int deepest_nesting = 32;     // of ( and !
 
 using Parsed = std::expected<int, FilterError>; // a node
 
-class Parser {
+class FilterParser {
 public:
-    explicit Parser(std::vector<FilterToken> tokens) : tokens_(std::move(tokens)) {}
+    explicit FilterParser(std::vector<FilterToken> tokens) : tokens_(std::move(tokens)) {}
 
     std::expected<Filter, FilterError> run() {
         const Parsed root = either();
         if (!root)
             return std::unexpected(root.error());
-        if (const FilterToken &rest = token(); rest.kind == Kind::Close)
+        if (const FilterToken &rest = token(); rest.kind == FilterToken::Kind::Close)
             return std::unexpected(error(rest, "')' without '('"));
-        else if (rest.kind != Kind::End)
+        else if (rest.kind != FilterToken::Kind::End)
             return std::unexpected(error(rest, "expected && or || here"));
         move_to_front(*root);
         return std::move(filter_);
@@ -40,13 +37,13 @@ private:
     }
 
     Parsed either() {
-        return chain(Kind::Or, Op::Or, [this] { return both(); });
+        return chain(FilterToken::Kind::Or, Filter::Op::Or, [this] { return both(); });
     }
     Parsed both() {
-        return chain(Kind::And, Op::And, [this] { return one(); });
+        return chain(FilterToken::Kind::And, Filter::Op::And, [this] { return one(); });
     }
 
-    template <typename Side> Parsed chain(Kind between, Op op, Side side) {
+    template <typename Side> Parsed chain(FilterToken::Kind between, Filter::Op op, Side side) {
         Parsed left = side();
         while (left && token().kind == between) {
             const FilterToken &at = tokens_[next_++];
@@ -60,44 +57,46 @@ private:
 
     Parsed one() {
         const FilterToken &at = token();
-        if (at.kind != Kind::Not && at.kind != Kind::Open)
+        if (at.kind != FilterToken::Kind::Not && at.kind != FilterToken::Kind::Open)
             return comparison();
         if (++depth_ > deepest_nesting)
             return std::unexpected(error(at, fmt::format("nested deeper than {} levels", deepest_nesting)));
         ++next_;
-        Parsed inner = at.kind == Kind::Not ? one() : either();
+        Parsed inner = at.kind == FilterToken::Kind::Not ? one() : either();
         --depth_;
         if (!inner)
             return inner;
-        if (at.kind == Kind::Not)
-            return add(at, {.op = Op::Not, .left = *inner});
-        if (token().kind != Kind::Close)
-            return std::unexpected(token().kind == Kind::End ? error(at, "'(' is not closed")
-                                                             : error(token(), "expected && or || or ')' here"));
+        if (at.kind == FilterToken::Kind::Not)
+            return add(at, {.op = Filter::Op::Not, .left = *inner});
+        if (token().kind != FilterToken::Kind::Close)
+            return std::unexpected(token().kind == FilterToken::Kind::End
+                                       ? error(at, "'(' is not closed")
+                                       : error(token(), "expected && or || or ')' here"));
         ++next_;
         return inner;
     }
 
     Parsed comparison() {
         const FilterToken &field = token();
-        if (field.kind == Kind::Number || field.kind == Kind::Text)
+        if (field.kind == FilterToken::Kind::Number || field.kind == FilterToken::Kind::Text)
             return std::unexpected(
                 error(field, "a comparison begins with a field", "write prev_prio < 100, not 100 > prev_prio"));
-        if (field.kind != Kind::Name)
-            return std::unexpected(error(field, field.kind == Kind::End ? "the filter ends where a field should stand"
-                                                                        : "expected a field here"));
+        if (field.kind != FilterToken::Kind::Name)
+            return std::unexpected(error(field, field.kind == FilterToken::Kind::End
+                                                    ? "the filter ends where a field should stand"
+                                                    : "expected a field here"));
         const FilterToken &op = tokens_[++next_];
-        if (op.kind != Kind::Compare)
+        if (op.kind != FilterToken::Kind::Compare)
             return std::unexpected(error(op, fmt::format("the field '{}' is not compared with anything", field.text),
                                          fmt::format("write {} != 0", field.text)));
         const FilterToken &value = tokens_[++next_];
-        if (value.kind == Kind::Name)
+        if (value.kind == FilterToken::Kind::Name)
             return std::unexpected(
                 error(value, fmt::format("'{}' is not a value", value.text),
                       fmt::format("fields are compared with numbers and text; text needs quotes: '{}'", value.text)));
-        if (value.kind != Kind::Number && value.kind != Kind::Text)
+        if (value.kind != FilterToken::Kind::Number && value.kind != FilterToken::Kind::Text)
             return std::unexpected(error(value, "a value is missing here", "a number, or \"text\""));
-        const bool is_text = value.kind == Kind::Text;
+        const bool is_text = value.kind == FilterToken::Kind::Text;
         if (is_text != takes_text(op.op, is_text))
             return std::unexpected(error(
                 value, is_text ? "this operator compares numbers, found text" : "'~' compares text, found a number",
@@ -114,8 +113,8 @@ private:
                            .value_length = static_cast<std::uint32_t>(value.length)});
     }
 
-    static bool takes_text(Op op, bool otherwise) {
-        return op == Op::Equal || op == Op::NotEqual ? otherwise : op == Op::Glob;
+    static bool takes_text(Filter::Op op, bool otherwise) {
+        return op == Filter::Op::Equal || op == Filter::Op::NotEqual ? otherwise : op == Filter::Op::Glob;
     }
 
     Parsed add(const FilterToken &at, Filter::Node node) {
@@ -153,7 +152,7 @@ std::expected<Filter, FilterError> parse_filter(std::string_view text) {
     if (tokens->size() == 1)
         return std::unexpected(FilterError{0, std::max<std::size_t>(text.size(), 1), "the filter is empty",
                                            "leave 'filter' out: every hit counts"});
-    return Parser(std::move(*tokens)).run();
+    return FilterParser(std::move(*tokens)).run();
 }
 
 } // namespace incident::rules

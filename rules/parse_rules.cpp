@@ -11,7 +11,7 @@
 namespace incident::rules {
 namespace {
 
-constexpr std::size_t longest_name = 64; // it is part of a bundle's directory name
+constexpr std::size_t longest_rule_name = 64; // it is part of a bundle's directory name
 
 bool is_name_character(char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
@@ -28,7 +28,7 @@ std::string proper_name(std::string_view text) {
         else if (!name.empty() && name.back() != '-')
             name += '-';
     }
-    name.resize(std::min(name.size(), longest_name));
+    name.resize(std::min(name.size(), longest_rule_name));
     while (name.ends_with('-'))
         name.pop_back();
     return name;
@@ -112,8 +112,8 @@ private:
             table.error(*node, "the rule's name is empty");
         } else if (!std::all_of(name.begin(), name.end(), is_name_character)) {
             table.error(*node, fmt::format("rule name {} may only have a-z, 0-9 and '-'", quote(name)), hint);
-        } else if (name.size() > longest_name) {
-            table.error(*node, fmt::format("the rule's name is longer than {} characters", longest_name), hint);
+        } else if (name.size() > longest_rule_name) {
+            table.error(*node, fmt::format("the rule's name is longer than {} characters", longest_rule_name), hint);
         } else {
             const auto [first, is_new] = names_.try_emplace(name, table.report().location(node->at));
             const Location &at = first->second;

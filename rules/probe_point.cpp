@@ -31,9 +31,9 @@ const char *hint_of_type(std::string_view type) {
     return nullptr;
 }
 
-class Parser {
+class ProbeParser {
 public:
-    explicit Parser(std::string_view text) : text_(text) {}
+    explicit ProbeParser(std::string_view text) : text_(text) {}
 
     std::expected<ProbePoint, ProbeError> run() {
         if (text_.empty() || text_.size() > longest_probe)
@@ -155,7 +155,7 @@ private:
 } // namespace
 
 std::expected<ProbePoint, ProbeError> parse_probe(std::string_view text) {
-    return Parser(text).run();
+    return ProbeParser(text).run();
 }
 
 } // namespace incident::rules

@@ -9,7 +9,7 @@ namespace incident::rules {
 namespace {
 
 // std::regex recurses over nested groups.
-constexpr std::size_t longest_pattern = 1024;
+constexpr std::size_t longest_expression = 1024;
 
 // libstdc++'s texts differ between releases.
 const char *reason(std::regex_constants::error_type code) {
@@ -42,8 +42,8 @@ const char *reason(std::regex_constants::error_type code) {
 std::optional<RedactionError> redaction_error(const std::string &pattern) {
     if (pattern.empty())
         return RedactionError{"the pattern is empty", ""};
-    if (pattern.size() > longest_pattern)
-        return RedactionError{fmt::format("the pattern is longer than {} bytes", longest_pattern), ""};
+    if (pattern.size() > longest_expression)
+        return RedactionError{fmt::format("the pattern is longer than {} bytes", longest_expression), ""};
     try {
         const std::regex compiled(pattern, std::regex::ECMAScript);
         if (std::regex_match("", compiled))

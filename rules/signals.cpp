@@ -8,7 +8,7 @@
 namespace incident::rules {
 namespace {
 
-constexpr std::pair<std::string_view, int> aliases[] = {{"IOT", SIGABRT}, {"IO", SIGIO}, {"CLD", SIGCHLD}};
+constexpr std::pair<std::string_view, int> signal_aliases[] = {{"IOT", SIGABRT}, {"IO", SIGIO}, {"CLD", SIGCHLD}};
 
 std::optional<int> realtime(std::string_view name) {
     const bool from_min = name.starts_with("RTMIN");
@@ -36,7 +36,7 @@ std::optional<int> signal_number(std::string_view name) {
     for (int number = 1; number < SIGRTMIN; ++number)
         if (const char *abbreviation = sigabbrev_np(number); abbreviation != nullptr && name == abbreviation)
             return number;
-    for (const auto &[alias, number] : aliases)
+    for (const auto &[alias, number] : signal_aliases)
         if (name == alias)
             return number;
     return realtime(name);

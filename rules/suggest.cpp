@@ -11,14 +11,6 @@ namespace {
 
 constexpr std::size_t longest_word = 64; // nothing longer was meant to be a key
 
-std::string lower(std::string_view text) {
-    std::string out(text);
-    for (char &c : out)
-        if (c >= 'A' && c <= 'Z')
-            c = static_cast<char>(c - 'A' + 'a');
-    return out;
-}
-
 // Optimal string alignment distance: Levenshtein with swaps of neighbours.
 std::size_t distance(const std::string &a, const std::string &b) {
     std::vector<std::size_t> before_last, last(b.size() + 1), row(b.size() + 1);
@@ -36,6 +28,14 @@ std::size_t distance(const std::string &a, const std::string &b) {
 }
 
 } // namespace
+
+std::string lower(std::string_view text) {
+    std::string out(text);
+    for (char &c : out)
+        if (c >= 'A' && c <= 'Z')
+            c = static_cast<char>(c - 'A' + 'a');
+    return out;
+}
 
 std::string nearest(std::string_view word, std::span<const std::string> candidates) {
     if (word.size() > longest_word)

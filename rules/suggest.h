@@ -7,6 +7,9 @@
 
 namespace incident::rules {
 
+// ASCII letters in lower case, the rest as it is.
+std::string lower(std::string_view text);
+
 // The candidate that `word` most likely was meant to be (insertions, deletions,
 // replacements and swaps of neighbours, or one begins with
 // the other; letter case is ignored), "" if none is near.

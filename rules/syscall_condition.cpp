@@ -10,7 +10,7 @@
 namespace incident::rules {
 namespace {
 
-constexpr std::size_t longest_name = 64;
+constexpr std::size_t longest_syscall_name = 64;
 
 // Reads names and groups; what does not exist on this host is left out of a group.
 class NameReader {
@@ -53,7 +53,7 @@ private:
 
     void name(const Node &item) {
         const std::string &name = item.string;
-        const bool proper = !name.empty() && name.size() <= longest_name &&
+        const bool proper = !name.empty() && name.size() <= longest_syscall_name &&
                             name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == std::string::npos;
         if (!proper || (known_ != nullptr && !has(*known_, name))) {
             table_.error(item, fmt::format("unknown system call {}", quote(name)), hint(name));

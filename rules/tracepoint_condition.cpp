@@ -9,12 +9,12 @@
 namespace incident::rules {
 namespace {
 
-constexpr std::size_t longest_name = 128;
+constexpr std::size_t longest_tracepoint_name = 128;
 constexpr const char *tracepoint_form =
     R"(tracepoints are written "sched:sched_switch"; /sys/kernel/tracing/available_events lists them)";
 
 bool is_name(std::string_view text) {
-    return !text.empty() && text.size() <= longest_name &&
+    return !text.empty() && text.size() <= longest_tracepoint_name &&
            text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") ==
                std::string_view::npos;
 }

@@ -11,8 +11,6 @@
 namespace incident::rules {
 namespace {
 
-using Kind = TracepointField::Kind;
-
 constexpr std::size_t most_fields = 256;
 constexpr std::uint32_t largest_record = 64 * 1024; // perf and trace buffers hold no more
 
@@ -67,14 +65,16 @@ bool declare(std::string_view declaration, TracepointField &field) {
     if (data_loc || rel_loc) {
         const std::string_view of = trim(type.substr(type.find(' ')));
         const bool text = (of == "char[]" || of == "char []") && field.size == sizeof(std::uint32_t);
-        field.kind = text ? Kind::TextAt : Kind::Bytes;
+        field.kind = text ? TracepointField::Kind::TextAt : TracepointField::Kind::Bytes;
         field.relative = rel_loc;
     } else if (array) {
-        field.kind = (type == "char" || type == "const char") && field.size > 0 ? Kind::Text : Kind::Bytes;
+        field.kind = (type == "char" || type == "const char") && field.size > 0 ? TracepointField::Kind::Text
+                                                                                : TracepointField::Kind::Bytes;
     } else {
         const bool record = (type.starts_with("struct ") || type.starts_with("union ")) && !type.ends_with('*');
         const bool list = type.ends_with(']'); // "u8[] x"
-        field.kind = is_integer_size(field.size) && !record && !list ? Kind::Integer : Kind::Bytes;
+        field.kind = is_integer_size(field.size) && !record && !list ? TracepointField::Kind::Integer
+                                                                     : TracepointField::Kind::Bytes;
     }
     return true;
 }

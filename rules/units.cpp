@@ -1,6 +1,7 @@
 #include "rules/units.h"
 
 #include "rules/escape.h"
+#include "rules/suggest.h"
 
 #include <charconv>
 #include <fmt/format.h>
@@ -28,7 +29,7 @@ constexpr Unit sizes[] = {{"B", 1}, {"KiB", 1ull << 10}, {"MiB", 1ull << 20}, {"
 struct Alias {
     std::string_view written, unit;
 };
-constexpr Alias aliases[] = {
+constexpr Alias unit_aliases[] = {
     {"usec", "us"},   {"\u00b5s", "us"},      {"micros", "us"}, {"microseconds", "us"}, {"msec", "ms"},
     {"millis", "ms"}, {"milliseconds", "ms"}, {"sec", "s"},     {"secs", "s"},          {"second", "s"},
     {"seconds", "s"}, {"min", "m"},           {"mins", "m"},    {"minute", "m"},        {"minutes", "m"},
@@ -37,20 +38,12 @@ constexpr Alias aliases[] = {
     {"mb", "MiB"},    {"g", "GiB"},           {"gb", "GiB"},    {"t", "TiB"},           {"tb", "TiB"},
 };
 
-std::string lower(std::string_view text) {
-    std::string out(text);
-    for (char &c : out)
-        if (c >= 'A' && c <= 'Z')
-            c = static_cast<char>(c - 'A' + 'a');
-    return out;
-}
-
 const Unit *meant(std::string_view written, std::span<const Unit> units) {
     const std::string wanted = lower(written);
     for (const Unit &unit : units)
         if (lower(unit.name) == wanted)
             return &unit;
-    for (const Alias &alias : aliases)
+    for (const Alias &alias : unit_aliases)
         if (alias.written == wanted)
             for (const Unit &unit : units)
                 if (unit.name == alias.unit)

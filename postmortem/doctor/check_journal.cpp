@@ -11,7 +11,7 @@ namespace incident::postmortem::doctor {
 
 namespace {
 
-std::string drop_in(std::string_view setting) {
+std::string journald_drop_in(std::string_view setting) {
     return fmt::format("mkdir -p /etc/systemd/journald.conf.d && printf '[Journal]\\n{}\\n' "
                        "> /etc/systemd/journald.conf.d/60-local.conf && "
                        "systemctl restart systemd-journald",
@@ -42,9 +42,9 @@ Findings check_journal_storage(const Host &host) {
     const char *const lost = "with the next boot the entries of all crashes are gone, and coredumpctl shows none";
     if (storage == "none")
         findings.push_back(bad("Storage=none" + where, "nothing is journalled: no core is joined to its incident",
-                               drop_in("Storage=persistent")));
+                               journald_drop_in("Storage=persistent")));
     else if (storage == "volatile")
-        findings.push_back(warn("Storage=volatile" + where, lost, drop_in("Storage=persistent")));
+        findings.push_back(warn("Storage=volatile" + where, lost, journald_drop_in("Storage=persistent")));
     else if (storage == "auto" && !host.exists("/var/log/journal"))
         findings.push_back(warn("Storage=auto" + where + " and no /var/log/journal: the journal is in memory", lost,
                                 "mkdir -p /var/log/journal && systemd-tmpfiles --create --prefix /var/log/journal && "
@@ -70,7 +70,7 @@ Findings check_journal_rate(const Host &host) {
     const std::string fact = fmt::format("{} messages of a service in {}", *count, interval);
     if (*count < enough)
         return {warn(fact, "in a storm of crashes incidents' entries are dropped",
-                     drop_in("RateLimitIntervalSec=30s\\nRateLimitBurst=10000"))};
+                     journald_drop_in("RateLimitIntervalSec=30s\\nRateLimitBurst=10000"))};
     return {ok(fact)};
 }
 

@@ -2,6 +2,7 @@
 
 #include "postmortem/escape.h"
 #include "postmortem/image/elf_layout.h"
+#include "postmortem/image/object_bytes.h"
 
 #include <algorithm>
 #include <cstring>
@@ -11,10 +12,6 @@
 namespace incident::postmortem {
 
 namespace {
-
-template <typename T> std::string_view bytes_of(const T &object) {
-    return {reinterpret_cast<const char *>(&object), sizeof object};
-}
 
 // Copies what fits and leaves a NUL behind it.
 template <std::size_t N> void put_text(char (&to)[N], std::string_view text) {

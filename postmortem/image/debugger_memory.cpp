@@ -2,6 +2,7 @@
 
 #include "postmortem/image/elf_symbols.h"
 #include "postmortem/image/link_map.h"
+#include "postmortem/image/object_bytes.h"
 #include "postmortem/image/thread_list.h"
 
 #include <elf.h>
@@ -11,13 +12,9 @@ namespace incident::postmortem {
 
 namespace {
 
-template <typename T> std::string bytes_of(const T &object) {
-    return {reinterpret_cast<const char *>(&object), sizeof object};
-}
-
-class Builder {
+class MemoryBuilder {
 public:
-    Builder(const CrashImage &image, const LoadedModules &modules, std::vector<std::string> &notes)
+    MemoryBuilder(const CrashImage &image, const LoadedModules &modules, std::vector<std::string> &notes)
         : image_(image), modules_(modules), notes_(notes) {}
 
     DebuggerMemory build() {
@@ -40,7 +37,7 @@ private:
     DebuggerMemory memory_;
 };
 
-std::vector<LinkMapEntry> Builder::link_map_entries(const LoadedElf &program) {
+std::vector<LinkMapEntry> MemoryBuilder::link_map_entries(const LoadedElf &program) {
     const ElfSegment *own = program.layout.first(PT_DYNAMIC);
     std::vector<LinkMapEntry> entries{{"", program.bias, own ? program.bias + own->address : 0}};
     // Not without its pages: a debugger would look for a file of that name.
@@ -71,7 +68,7 @@ std::vector<LinkMapEntry> Builder::link_map_entries(const LoadedElf &program) {
 
 // Debuggers find the loaded files through the program's DT_DEBUG; in one that has none but is ld.so or has
 // dlopen(3) built in, through its _r_debug.
-void Builder::list_modules() {
+void MemoryBuilder::list_modules() {
     const LoadedElf *program = modules_.executable_elf();
     if (!program)
         return note("shared libraries are not listed: the program's ELF headers are not known");
@@ -112,7 +109,7 @@ void Builder::list_modules() {
     memory_.under.push_back({dynamic_address, std::move(dynamic)});
 }
 
-void Builder::list_threads() {
+void MemoryBuilder::list_threads() {
     auto list = make_thread_list(image_, modules_);
     if (!list)
         return;
@@ -124,7 +121,7 @@ void Builder::list_threads() {
 }
 
 // ELF headers and build-ids: never written to, so a file that is the one that was mapped has what memory had.
-void Builder::add_heads() {
+void MemoryBuilder::add_heads() {
     for (std::size_t i = 0; i < image_.modules.size(); ++i) {
         const auto &elf = modules_.all()[i];
         if (!elf || !elf->file || !elf->verified)
@@ -144,7 +141,7 @@ void Builder::add_heads() {
 
 DebuggerMemory make_debugger_memory(const CrashImage &image, const LoadedModules &modules,
                                     std::vector<std::string> &notes) {
-    return Builder(image, modules, notes).build();
+    return MemoryBuilder(image, modules, notes).build();
 }
 
 } // namespace incident::postmortem

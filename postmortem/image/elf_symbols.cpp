@@ -20,7 +20,7 @@ std::vector<Elf64_Shdr> sections_of(const ElfReader &read) {
     return sections;
 }
 
-std::string bytes_of(const ElfReader &read, const Elf64_Shdr &section) {
+std::string section_bytes(const ElfReader &read, const Elf64_Shdr &section) {
     if (section.sh_type == SHT_NOBITS || section.sh_size > symbol_table_max)
         return "";
     std::string bytes(section.sh_size, '\0');
@@ -36,7 +36,8 @@ std::map<std::string, std::uint64_t, std::less<>> find_symbols(const ElfReader &
     for (const Elf64_Shdr &section : sections) {
         if ((section.sh_type != SHT_SYMTAB && section.sh_type != SHT_DYNSYM) || section.sh_link >= sections.size())
             continue;
-        const std::string symbols = bytes_of(read, section), strings = bytes_of(read, sections[section.sh_link]);
+        const std::string symbols = section_bytes(read, section),
+                          strings = section_bytes(read, sections[section.sh_link]);
         Elf64_Sym symbol;
         for (std::size_t at = 0; at + sizeof symbol <= symbols.size() && found.size() < names.size();
              at += sizeof symbol) {

@@ -1,6 +1,7 @@
 #include "postmortem/image/link_map.h"
 
 #include "postmortem/image/elf_layout.h"
+#include "postmortem/image/object_bytes.h"
 
 #include <algorithm>
 #include <cstring>
@@ -26,10 +27,6 @@ struct Node {
 };
 static_assert(sizeof(Head) == sizeof(r_debug) && offsetof(Head, loader) == offsetof(r_debug, r_ldbase));
 static_assert(sizeof(Node) == sizeof(link_map) && offsetof(Node, previous) == offsetof(link_map, l_prev));
-
-template <typename T> std::string bytes_of(const T &object) {
-    return {reinterpret_cast<const char *>(&object), sizeof object};
-}
 
 // The entries ld.so turns into addresses (glibc, elf/get-dynamic-info.h, ADJUST_DYN_INFO).
 bool is_address(std::int64_t tag) {

@@ -5,6 +5,7 @@
 #include "postmortem/image/core_notes.h"
 #include "postmortem/image/debugger_memory.h"
 #include "postmortem/image/loaded_modules.h"
+#include "postmortem/image/object_bytes.h"
 
 #include <algorithm>
 #include <elf.h>
@@ -18,10 +19,6 @@ constexpr std::uint64_t cs_32bit = 0x23; // __USER32_CS, arch/x86/include/asm/se
 
 const std::string too_large =
     " are left out: the file would be larger than " + std::to_string(mini_core_max >> 20) + " MiB";
-
-template <typename T> std::string bytes_of(const T &object) {
-    return {reinterpret_cast<const char *>(&object), sizeof object};
-}
 
 using Piece = std::pair<const std::uint64_t, std::string>; // of ImageMemory
 
@@ -41,9 +38,9 @@ std::uint64_t cost_of(const std::vector<MadeMemory> &pieces) {
     return cost;
 }
 
-class Builder {
+class CoreBuilder {
 public:
-    Builder(const CrashImage &image, const std::vector<ModuleFile> &files, std::vector<std::string> &notes)
+    CoreBuilder(const CrashImage &image, const std::vector<ModuleFile> &files, std::vector<std::string> &notes)
         : image_(image), notes_(notes), modules_(image, files, notes) {}
 
     Result<std::string> build();
@@ -63,7 +60,7 @@ private:
 };
 
 // Where there is none: what debuggers find the program and its interpreter by.
-std::string Builder::auxv() {
+std::string CoreBuilder::auxv() {
     if (!image_.auxv.empty())
         return image_.auxv.substr(0, image_.auxv.size() & ~(sizeof(Elf64_auxv_t) - 1));
     std::string words;
@@ -86,7 +83,7 @@ std::string Builder::auxv() {
 // A debugger takes from the file what the core does not have of a mapping listed here.  So what was
 // written to or relocated is not listed: the file's bytes would pass for the process's (gdb 13 would
 // print a variable's initial value).  The kernel lists it, for it always dumps such pages.
-std::vector<CoreFileMapping> Builder::file_mappings() {
+std::vector<CoreFileMapping> CoreBuilder::file_mappings() {
     std::vector<CoreFileMapping> rows;
     std::uint64_t size = 0, left_out = 0, changed = 0;
     for (const capture::Mapping &mapping : image_.maps.all()) {
@@ -113,7 +110,7 @@ std::vector<CoreFileMapping> Builder::file_mappings() {
     return rows;
 }
 
-CoreNotes Builder::core_notes() {
+CoreNotes CoreBuilder::core_notes() {
     CoreNotes notes;
     bool first = true;
     std::size_t unknown = 0;
@@ -141,7 +138,7 @@ CoreNotes Builder::core_notes() {
 }
 
 // The first thread's stack, then all that is small, then the other stacks as long as there is room.
-void Builder::add_captured(CoreMemory &memory) {
+void CoreBuilder::add_captured(CoreMemory &memory) {
     std::set<const Piece *> stacks;
     std::vector<const Piece *> order;
     for (const ImageThread &thread : image_.threads)
@@ -163,7 +160,7 @@ void Builder::add_captured(CoreMemory &memory) {
         note(std::to_string(left_out) + " pieces of memory" + too_large);
 }
 
-Result<std::string> Builder::build() {
+Result<std::string> CoreBuilder::build() {
     const CoreNotes notes = core_notes();
     const DebuggerMemory made = make_debugger_memory(image_, modules_, notes_);
     const std::uint64_t fixed = core_file_overhead + notes.bytes().size() + cost_of(made.over);
@@ -199,7 +196,7 @@ Result<MiniCore> make_mini_core(const CrashImage &image, const std::vector<Modul
     if (first->registers->cs == cs_32bit)
         return fail("a 32-bit process: cores are written of 64-bit ones");
     MiniCore core;
-    auto bytes = Builder(image, files, core.notes).build();
+    auto bytes = CoreBuilder(image, files, core.notes).build();
     if (!bytes)
         return fail(std::move(bytes.error()));
     core.bytes = std::move(*bytes);

@@ -1,6 +1,7 @@
 #include "postmortem/image/thread_list.h"
 
 #include "postmortem/image/elf_symbols.h"
+#include "postmortem/image/object_bytes.h"
 
 #include <algorithm>
 #include <cstring>
@@ -24,10 +25,6 @@ struct ThreadLayout {
     std::uint64_t used = 0, user = 0;          // addresses of the heads of its two lists
     std::optional<MadeMemory> pointer;         // in libc, to where ld.so has them
 };
-
-template <typename T> std::string bytes_of(const T &object) {
-    return {reinterpret_cast<const char *>(&object), sizeof object};
-}
 
 template <typename T> void put(std::string &bytes, std::size_t at, const T &object) {
     std::memcpy(bytes.data() + at, &object, sizeof object);

@@ -10,7 +10,7 @@ namespace incident::postmortem {
 
 namespace {
 
-constexpr std::size_t dies_max = 4096; // children of a function looked at for its parameters
+constexpr std::size_t parameter_dies_max = 4096; // children of a function looked at for its parameters
 
 // The frame's own address, which its frame base and so its variables hang on.
 std::optional<std::uint64_t> cfa_of_frame(ModuleSet &modules, ElfModule &module, DebugInfo &debug,
@@ -154,7 +154,8 @@ std::vector<Argument> arguments_of(ModuleSet &modules, const NamedStack &stack, 
     do {
         if (dwarf_tag(&child) == DW_TAG_formal_parameter)
             arguments.push_back(evaluator.argument(&child, static_cast<unsigned>(arguments.size())));
-    } while (++looked < dies_max && arguments.size() < analysis_arguments_max && dwarf_siblingof(&child, &child) == 0);
+    } while (++looked < parameter_dies_max && arguments.size() < analysis_arguments_max &&
+             dwarf_siblingof(&child, &child) == 0);
     return arguments;
 }
 

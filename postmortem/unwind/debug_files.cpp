@@ -58,9 +58,10 @@ std::uint32_t crc_of(int fd) {
     return ~crc;
 }
 
-class Search {
+class DebugFileSearch {
 public:
-    Search(std::string build_id, std::vector<std::string> &notes) : build_id_(std::move(build_id)), notes_(notes) {}
+    DebugFileSearch(std::string build_id, std::vector<std::string> &notes)
+        : build_id_(std::move(build_id)), notes_(notes) {}
 
     // crc: what a file without a build-id to compare must have
     bool take(UniqueFd fd, const std::string &where, const GElf_Word *crc = nullptr) {
@@ -119,7 +120,7 @@ DebugFile find_debug_file(Elf *module, const DebugSearch &search, std::vector<st
         return own;
     }
     const std::string build_id = build_id_of_elf(module);
-    Search files(build_id, notes);
+    DebugFileSearch files(build_id, notes);
     const std::string by_id = build_id_path(search.root, build_id);
     if (!by_id.empty() && (files.take(copy_of(search.by_build_id), by_id) ||
                            (search.by_build_id < 0 && files.take(open_regular(by_id), by_id))))
@@ -148,7 +149,7 @@ DebugFile find_alternate(Dwarf *dwarf, const std::string &root, const std::strin
     std::string build_id;
     for (ssize_t i = 0; i < length; ++i)
         build_id += fmt::format("{:02x}", static_cast<const unsigned char *>(id)[i]);
-    Search files(build_id, notes);
+    DebugFileSearch files(build_id, notes);
     const std::string by_id = build_id_path(root, build_id);
     if (!by_id.empty() && files.take(open_regular(by_id), by_id))
         return std::move(files.found);

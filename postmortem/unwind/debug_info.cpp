@@ -14,11 +14,11 @@ namespace incident::postmortem {
 
 namespace {
 
-constexpr std::size_t dies_max = 8u << 20;  // looked at in one unit
-constexpr std::size_t ranges_max = 4096;    // of one DIE
-constexpr std::size_t units_max = 1u << 20; // of one file
-constexpr unsigned depth_max = 128;         // of DIEs within DIEs
-constexpr std::size_t name_parts_max = 64;  // namespaces and classes of a name
+constexpr std::size_t unit_dies_max = 8u << 20; // looked at in one unit
+constexpr std::size_t ranges_max = 4096;        // of one DIE
+constexpr std::size_t units_max = 1u << 20;     // of one file
+constexpr unsigned die_depth_max = 128;         // of DIEs within DIEs
+constexpr std::size_t name_parts_max = 64;      // namespaces and classes of a name
 
 using Range = std::function<void(std::uint64_t low, std::uint64_t high)>;
 
@@ -54,7 +54,7 @@ bool may_hold_functions(int tag) {
 // Visits the DIEs below one; the visitor says whether to go deeper.
 void walk(Dwarf_Die *parent, std::size_t &left, unsigned depth, const std::function<bool(Dwarf_Die *)> &visit) {
     Dwarf_Die die;
-    if (depth > depth_max || dwarf_child(parent, &die) != 0)
+    if (depth > die_depth_max || dwarf_child(parent, &die) != 0)
         return;
     do {
         if (left-- == 0) {
@@ -69,7 +69,7 @@ void walk(Dwarf_Die *parent, std::size_t &left, unsigned depth, const std::funct
 // The block or inlined call directly within a DIE that holds an address.
 bool inner_scope(Dwarf_Die *of, std::uint64_t address, Dwarf_Die *inner) {
     bool found = false;
-    std::size_t left = dies_max;
+    std::size_t left = unit_dies_max;
     walk(of, left, 0, [&](Dwarf_Die *die) {
         const int tag = dwarf_tag(die);
         const bool scope = tag == DW_TAG_lexical_block || tag == DW_TAG_inlined_subroutine || tag == DW_TAG_try_block ||
@@ -225,7 +225,7 @@ const std::vector<DebugInfo::Function> &DebugInfo::functions_of(Dwarf_Die &unit)
     std::vector<Function> &functions = it->second;
     if (!fresh)
         return functions;
-    std::size_t left = dies_max;
+    std::size_t left = unit_dies_max;
     walk(&unit, left, 0, [&](Dwarf_Die *die) {
         const int tag = dwarf_tag(die);
         if (tag == DW_TAG_subprogram)
@@ -273,7 +273,7 @@ std::vector<Place> DebugInfo::find_places(std::uint64_t linked) {
     };
     const bool assembler = dwarf_srclang(&unit) == DW_LANG_Mips_Assembler;
     std::vector<Place> outer_first{place_of(scope, false)};
-    for (unsigned depth = 0; depth < depth_max && inner_scope(&scope, linked, &scope); ++depth)
+    for (unsigned depth = 0; depth < die_depth_max && inner_scope(&scope, linked, &scope); ++depth)
         if (dwarf_tag(&scope) == DW_TAG_inlined_subroutine)
             outer_first.push_back(place_of(scope, true));
     // A function's place is where it calls the next inner one.

@@ -12,16 +12,16 @@ namespace {
 
 constexpr std::uint64_t function_max = 64 * 1024; // bytes; a longer one is not read
 
-struct Argument {
+struct ArgumentRegister {
     std::string_view name;
     ZydisRegister reg;
 };
-constexpr std::array<Argument, 6> passed_in{{{"rdi", ZYDIS_REGISTER_RDI},
-                                             {"rsi", ZYDIS_REGISTER_RSI},
-                                             {"rdx", ZYDIS_REGISTER_RDX},
-                                             {"rcx", ZYDIS_REGISTER_RCX},
-                                             {"r8", ZYDIS_REGISTER_R8},
-                                             {"r9", ZYDIS_REGISTER_R9}}};
+constexpr std::array<ArgumentRegister, 6> passed_in{{{"rdi", ZYDIS_REGISTER_RDI},
+                                                     {"rsi", ZYDIS_REGISTER_RSI},
+                                                     {"rdx", ZYDIS_REGISTER_RDX},
+                                                     {"rcx", ZYDIS_REGISTER_RCX},
+                                                     {"r8", ZYDIS_REGISTER_R8},
+                                                     {"r9", ZYDIS_REGISTER_R9}}};
 
 bool writes(const ZydisDecodedInstruction &instruction, const ZydisDecodedOperand *operands, ZydisRegister reg) {
     if (instruction.meta.category == ZYDIS_CATEGORY_CALL || instruction.meta.category == ZYDIS_CATEGORY_SYSCALL)
@@ -47,7 +47,7 @@ bool may_lead_back(const ZydisDecodedInstruction &instruction, const ZydisDecode
 } // namespace
 
 unsigned argument_number(std::string_view reg) {
-    const auto it = std::ranges::find(passed_in, reg, &Argument::name);
+    const auto it = std::ranges::find(passed_in, reg, &ArgumentRegister::name);
     return it == passed_in.end() ? 0 : static_cast<unsigned>(it - passed_in.begin()) + 1;
 }
 

@@ -19,7 +19,7 @@ std::optional<std::uint64_t> number(std::string_view &line) {
     return value;
 }
 
-std::optional<PerfMap::Entry> entry_of(std::string_view line) {
+std::optional<PerfMap::Entry> map_entry(std::string_view line) {
     PerfMap::Entry entry;
     const auto start = number(line), size = start ? number(line) : std::nullopt;
     if (!size || *size == 0 || *start > UINT64_MAX - *size || line.empty())
@@ -43,7 +43,7 @@ PerfMap::PerfMap(std::string_view text) {
             cut_ = true;
             break;
         }
-        if (const auto entry = entry_of(line))
+        if (const auto entry = map_entry(line))
             entries_.push_back(*entry);
         else
             ++bad_lines_;

@@ -13,10 +13,10 @@ namespace incident::postmortem {
 
 namespace {
 
-constexpr std::size_t sites_max = 4096;    // calls of one function
-constexpr std::size_t visits_max = 2048;   // calls followed in one search; beyond that nothing is certain
-constexpr std::size_t dies_max = 1u << 20; // of one function
-constexpr unsigned depth_max = 128;
+constexpr std::size_t sites_max = 4096;             // calls of one function
+constexpr std::size_t visits_max = 2048;            // calls followed in one search; beyond that nothing is certain
+constexpr std::size_t function_dies_max = 1u << 20; // of one function
+constexpr unsigned call_depth_max = 128;
 
 struct Call {
     std::uint64_t pc = 0; // behind it, in the process
@@ -47,9 +47,9 @@ std::optional<std::uint64_t> address_of(Dwarf_Die *die, unsigned name) {
     return address;
 }
 
-class Search {
+class TailCallSearch {
 public:
-    explicit Search(ModuleSet &modules) : modules_(modules) {}
+    explicit TailCallSearch(ModuleSet &modules) : modules_(modules) {}
     std::vector<std::uint64_t> run(std::uint64_t return_address, std::uint64_t callee);
 
 private:
@@ -62,7 +62,7 @@ private:
 
     ModuleSet &modules_;
     std::uint64_t callee_ = 0;
-    std::size_t callee_module_ = ModuleSet::none, left_ = dies_max, visits_ = 0;
+    std::size_t callee_module_ = ModuleSet::none, left_ = function_dies_max, visits_ = 0;
     std::set<std::uint64_t> entered_;
     // The chains found so far agree on this: the first one, and how much of it from either end.
     std::optional<std::vector<std::uint64_t>> result_;
@@ -70,7 +70,7 @@ private:
 };
 
 // A DW_TAG_call_site of DWARF 5, or the GNU extension it was made of.
-std::optional<Call> Search::call_of(Dwarf_Die *die, std::uint64_t bias) {
+std::optional<Call> TailCallSearch::call_of(Dwarf_Die *die, std::uint64_t bias) {
     Call call;
     auto pc = address_of(die, DW_AT_call_return_pc);
     if (!pc)
@@ -104,9 +104,9 @@ std::optional<Call> Search::call_of(Dwarf_Die *die, std::uint64_t bias) {
     return call;
 }
 
-void Search::collect(Dwarf_Die *parent, std::uint64_t bias, unsigned depth, Function &function) {
+void TailCallSearch::collect(Dwarf_Die *parent, std::uint64_t bias, unsigned depth, Function &function) {
     Dwarf_Die die;
-    if (depth > depth_max || dwarf_child(parent, &die) != 0)
+    if (depth > call_depth_max || dwarf_child(parent, &die) != 0)
         return;
     do {
         if (left_ == 0 || function.calls.size() >= sites_max)
@@ -123,7 +123,7 @@ void Search::collect(Dwarf_Die *parent, std::uint64_t bias, unsigned depth, Func
     } while (dwarf_siblingof(&die, &die) == 0);
 }
 
-std::optional<Function> Search::function_at(std::uint64_t address) {
+std::optional<Function> TailCallSearch::function_at(std::uint64_t address) {
     const std::size_t index = modules_.index_at(address);
     ElfModule *module = index == ModuleSet::none ? nullptr : modules_.elf(index);
     DebugInfo *debug = module ? modules_.debug(index) : nullptr;
@@ -143,7 +143,7 @@ std::optional<Function> Search::function_at(std::uint64_t address) {
     return function;
 }
 
-std::optional<std::uint64_t> Search::target_of(const Call &call) {
+std::optional<std::uint64_t> TailCallSearch::target_of(const Call &call) {
     if (call.target || call.target_name.empty())
         return call.target;
     const auto called = [&](std::size_t index, const auto &look) {
@@ -167,7 +167,7 @@ std::optional<std::uint64_t> Search::target_of(const Call &call) {
     return std::nullopt;
 }
 
-void Search::candidate(const std::vector<std::uint64_t> &chain) {
+void TailCallSearch::candidate(const std::vector<std::uint64_t> &chain) {
     if (!result_) {
         result_ = chain;
         callers_ = callees_ = chain.size();
@@ -186,7 +186,7 @@ void Search::candidate(const std::vector<std::uint64_t> &chain) {
 }
 
 // false: something on the way cannot be told, so nothing is certain.
-bool Search::follow(const Call &call, std::vector<std::uint64_t> &chain) {
+bool TailCallSearch::follow(const Call &call, std::vector<std::uint64_t> &chain) {
     if (++visits_ > visits_max)
         return false;
     const auto target = target_of(call);
@@ -205,7 +205,7 @@ bool Search::follow(const Call &call, std::vector<std::uint64_t> &chain) {
         if (!next.tail || !entered_.insert(next.pc).second)
             continue;
         chain.push_back(next.pc);
-        const bool certain = chain.size() <= depth_max && follow(next, chain);
+        const bool certain = chain.size() <= call_depth_max && follow(next, chain);
         chain.pop_back();
         entered_.erase(next.pc);
         if (!certain)
@@ -214,7 +214,7 @@ bool Search::follow(const Call &call, std::vector<std::uint64_t> &chain) {
     return true;
 }
 
-std::vector<std::uint64_t> Search::run(std::uint64_t return_address, std::uint64_t callee) {
+std::vector<std::uint64_t> TailCallSearch::run(std::uint64_t return_address, std::uint64_t callee) {
     const auto caller = function_at(return_address - 1);
     if (!caller)
         return {};
@@ -243,7 +243,7 @@ std::vector<std::uint64_t> Search::run(std::uint64_t return_address, std::uint64
 } // namespace
 
 std::vector<std::uint64_t> tail_calls(ModuleSet &modules, std::uint64_t return_address, std::uint64_t callee) {
-    return Search(modules).run(return_address, callee);
+    return TailCallSearch(modules).run(return_address, callee);
 }
 
 } // namespace incident::postmortem

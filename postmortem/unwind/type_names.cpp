@@ -6,7 +6,7 @@ namespace incident::postmortem {
 
 namespace {
 
-constexpr unsigned depth_max = 32; // pointers to pointers to …
+constexpr unsigned type_depth_max = 32; // pointers to pointers to …
 constexpr std::size_t name_max = 512;
 
 std::string own_name(Dwarf_Die *die, const char *keyword) {
@@ -36,7 +36,7 @@ TypeFacts described_target(Dwarf_Die *die, unsigned depth) {
 
 TypeFacts describe(Dwarf_Die *die, unsigned depth) {
     TypeFacts facts;
-    if (depth > depth_max)
+    if (depth > type_depth_max)
         return facts;
     const int tag = dwarf_tag(die);
     Dwarf_Word size = 0;

@@ -85,11 +85,11 @@ std::string name_of(JsonView sender) {
     return fmt::format("{}[{}]", sender["comm"].text(), sender["pid"].count());
 }
 
-constexpr std::uint64_t limits_max = 1u << 20;
+constexpr std::uint64_t limits_text_max = 1u << 20;
 
 // RLIMIT_FSIZE as process/limits has it: "Max file size  10  10  bytes"; nothing: none, or not known.
 std::optional<std::uint64_t> file_size_limit(const Evidence &e) {
-    const auto limits = e.bundle.read("process/limits", limits_max);
+    const auto limits = e.bundle.read("process/limits", limits_text_max);
     constexpr std::string_view key = "Max file size";
     const std::size_t at = limits ? limits->find(key) : std::string::npos;
     if (at == std::string::npos)

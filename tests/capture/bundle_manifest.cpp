@@ -7,7 +7,7 @@ namespace {
 
 const std::string SUM(64, 'a');
 
-std::string error_of(const std::string &text) {
+std::string manifest_error(const std::string &text) {
     const auto parsed = parse_manifest(text);
     return parsed ? "accepted" : parsed.error().what;
 }
@@ -32,15 +32,15 @@ TEST(Manifest, EveryTruncationIsSeen) {
 }
 
 TEST(Manifest, SaysWhatIsBroken) {
-    EXPECT_EQ(error_of(""), "MANIFEST:1: cut off: no \"end\" line");
-    EXPECT_EQ(error_of(SUM + " 2 a\nend 2\n"), "MANIFEST:2: counts other files than it lists");
-    EXPECT_EQ(error_of("end 0\nx"), "MANIFEST:1: bytes after the \"end\" line");
-    EXPECT_EQ(error_of(SUM + " 2 ../a\nend 1\n"), "MANIFEST:1: not a path of a bundle");
-    EXPECT_EQ(error_of(SUM + " 2 MANIFEST\nend 1\n"), "MANIFEST:1: not a path of a bundle");
-    EXPECT_EQ(error_of(SUM + " 2 a\n" + SUM + " 2 a\nend 2\n"), "MANIFEST:2: lists a file twice");
-    EXPECT_EQ(error_of(SUM + " x a\nend 1\n"), "MANIFEST:1: not \"<sha256> <size> <path>\"");
-    EXPECT_EQ(error_of(SUM + " 18446744073709551616 a\nend 1\n"), "MANIFEST:1: not \"<sha256> <size> <path>\"");
-    EXPECT_EQ(error_of(std::string(64, 'A') + " 1 a\nend 1\n"), "MANIFEST:1: not \"<sha256> <size> <path>\"");
+    EXPECT_EQ(manifest_error(""), "MANIFEST:1: cut off: no \"end\" line");
+    EXPECT_EQ(manifest_error(SUM + " 2 a\nend 2\n"), "MANIFEST:2: counts other files than it lists");
+    EXPECT_EQ(manifest_error("end 0\nx"), "MANIFEST:1: bytes after the \"end\" line");
+    EXPECT_EQ(manifest_error(SUM + " 2 ../a\nend 1\n"), "MANIFEST:1: not a path of a bundle");
+    EXPECT_EQ(manifest_error(SUM + " 2 MANIFEST\nend 1\n"), "MANIFEST:1: not a path of a bundle");
+    EXPECT_EQ(manifest_error(SUM + " 2 a\n" + SUM + " 2 a\nend 2\n"), "MANIFEST:2: lists a file twice");
+    EXPECT_EQ(manifest_error(SUM + " x a\nend 1\n"), "MANIFEST:1: not \"<sha256> <size> <path>\"");
+    EXPECT_EQ(manifest_error(SUM + " 18446744073709551616 a\nend 1\n"), "MANIFEST:1: not \"<sha256> <size> <path>\"");
+    EXPECT_EQ(manifest_error(std::string(64, 'A') + " 1 a\nend 1\n"), "MANIFEST:1: not \"<sha256> <size> <path>\"");
 }
 
 TEST(Manifest, SumsAsOthersDo) {

@@ -13,7 +13,7 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::StartsWith;
-using Files = std::vector<std::pair<std::string, std::string>>;
+using BundleFiles = std::vector<std::pair<std::string, std::string>>;
 
 class BundleRecover : public BundleTest {
 protected:
@@ -45,7 +45,8 @@ protected:
     void live(const std::string &name, bool end) {
         auto partial = dir.begin(name);
         if (!partial || !partial->add("incident.json", "first") || !partial->add("process/maps", "maps") ||
-            !partial->commit() || !dir.amend(name, Files{{"incident.json", "second"}}) || (end && !dir.remove(name)))
+            !partial->commit() || !dir.amend(name, BundleFiles{{"incident.json", "second"}}) ||
+            (end && !dir.remove(name)))
             ::_exit(1);
     }
 };
@@ -87,7 +88,7 @@ TEST_F(BundleRecover, AnAmendmentIsEitherFinishedOrCleanedUp) {
     std::filesystem::copy(at(NAME), at("../old"), std::filesystem::copy_options::recursive);
     const auto old_time = std::filesystem::last_write_time(at(NAME + "/MANIFEST"));
     std::filesystem::last_write_time(at("../old/MANIFEST"), old_time);
-    ASSERT_TRUE(dir.amend(NAME, Files{{"incident.json", "second"}}));
+    ASSERT_TRUE(dir.amend(NAME, BundleFiles{{"incident.json", "second"}}));
 
     // Killed after the exchange: the old one lies under the twin's name.
     std::filesystem::rename(at("../old"), at(".amend-" + NAME));
@@ -112,7 +113,7 @@ TEST_F(BundleRecover, TwoRenamesInterrupted) {
     EXPECT_EQ(read(NAME, "incident.json"), "first");
 
     std::filesystem::copy(at(NAME), at(".replaced-" + NAME), std::filesystem::copy_options::recursive);
-    ASSERT_TRUE(dir.amend(NAME, Files{{"incident.json", "second"}}));
+    ASSERT_TRUE(dir.amend(NAME, BundleFiles{{"incident.json", "second"}}));
     rename(NAME, ".amend-" + NAME);
     EXPECT_THAT(recover(), ElementsAre("finished the amendment of " + NAME,
                                        "removed .replaced-" + NAME + ": old version left over from an amendment"));

@@ -5,7 +5,7 @@
 namespace incident::capture {
 namespace {
 
-const std::string ID(64, 'a');
+const std::string CONTAINER_ID(64, 'a');
 
 // The cases of systemd's own src/test/test-cgroup-util.c (v252), and then some.
 TEST(CgroupUnit, AsSystemdSeesIt) {
@@ -39,17 +39,18 @@ TEST(CgroupUnit, AsSystemdSeesIt) {
 
 TEST(CgroupContainer, OfEveryManager) {
     const std::pair<std::string, std::string> cases[] = {
-        {"/system.slice/docker-" + ID + ".scope", ID},
-        {"/docker/" + ID, ID},
-        {"/docker/" + ID + "/system.slice/foo.service", ID},
-        {"/kubepods.slice/kubepods-besteffort.slice/kubepods-pod0.slice/cri-containerd-" + ID + ".scope", ID},
-        {"/kubepods/burstable/pod12/" + ID, ID},
-        {"/kubepods.slice/crio-" + ID + ".scope", ID},
-        {"/kubepods.slice/crio-conmon-" + ID + ".scope", ""},
-        {"/machine.slice/libpod-" + ID + ".scope/container", ID},
-        {"/machine.slice/libpod-conmon-" + ID + ".scope", ""},
-        {"/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-" + ID + ".scope", ID},
-        {"/docker/" + std::string(64, 'b') + "/docker/" + ID, ID}, // docker in docker
+        {"/system.slice/docker-" + CONTAINER_ID + ".scope", CONTAINER_ID},
+        {"/docker/" + CONTAINER_ID, CONTAINER_ID},
+        {"/docker/" + CONTAINER_ID + "/system.slice/foo.service", CONTAINER_ID},
+        {"/kubepods.slice/kubepods-besteffort.slice/kubepods-pod0.slice/cri-containerd-" + CONTAINER_ID + ".scope",
+         CONTAINER_ID},
+        {"/kubepods/burstable/pod12/" + CONTAINER_ID, CONTAINER_ID},
+        {"/kubepods.slice/crio-" + CONTAINER_ID + ".scope", CONTAINER_ID},
+        {"/kubepods.slice/crio-conmon-" + CONTAINER_ID + ".scope", ""},
+        {"/machine.slice/libpod-" + CONTAINER_ID + ".scope/container", CONTAINER_ID},
+        {"/machine.slice/libpod-conmon-" + CONTAINER_ID + ".scope", ""},
+        {"/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-" + CONTAINER_ID + ".scope", CONTAINER_ID},
+        {"/docker/" + std::string(64, 'b') + "/docker/" + CONTAINER_ID, CONTAINER_ID}, // docker in docker
         {"/lxc.payload.web", "web"},
         {"/lxc/web/init.scope", "web"},
         {"/lxc.monitor.web", ""},
@@ -57,7 +58,7 @@ TEST(CgroupContainer, OfEveryManager) {
         {"/machine.slice/machine-qemu\\x2d1\\x2dvm.scope", ""},
         {"/machine.slice/systemd-nspawn@deb.service/payload", "deb"},
         {"/system.slice/foo.service", ""},
-        {"/docker/" + ID.substr(1), ""},
+        {"/docker/" + CONTAINER_ID.substr(1), ""},
         {"/docker/" + std::string(63, 'a') + "g", ""},
         {"", ""},
         {"/", ""},

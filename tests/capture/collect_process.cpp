@@ -32,7 +32,7 @@ constexpr std::uint64_t TICK = 10'000'000; // USER_HZ is 100 wherever Debian run
 constexpr std::uint64_t START = 123456 * TICK + 1234567;
 
 // Only the tests of the deadline are about time; the machine may be busy.
-CollectLimits unhurried() {
+CollectLimits unhurried_process() {
     CollectLimits limits;
     limits.deadline = std::chrono::seconds(60);
     return limits;
@@ -71,7 +71,7 @@ protected:
     void write(const std::string &below, const std::string &text) const {
         std::ofstream(at(below), std::ios::binary) << text;
     }
-    Collected collect(const CollectLimits &limits = unhurried()) const {
+    Collected collect(const CollectLimits &limits = unhurried_process()) const {
         Collected into;
         collect_process(tree("unified", root), 1234, START, limits, into);
         return into;
@@ -81,7 +81,7 @@ protected:
 
 TEST(CollectProcess, TakesEverythingAsItIsPrinted) {
     Collected into;
-    collect_process(tree("unified"), 1234, START, unhurried(), into);
+    collect_process(tree("unified"), 1234, START, unhurried_process(), into);
     for (const CollectorResult &each : into.results) {
         EXPECT_TRUE(each.ok) << each.name << ": " << each.error;
         EXPECT_EQ(each.error, "") << each.name;
@@ -109,7 +109,7 @@ TEST(CollectProcess, TakesEverythingAsItIsPrinted) {
 
 TEST(CollectProcess, TakesTheEnvironmentWhenAsked) {
     Collected into;
-    CollectLimits limits = unhurried();
+    CollectLimits limits = unhurried_process();
     limits.environ = true;
     collect_process(tree("unified"), 1234, START, limits, into);
     EXPECT_EQ(file(into, "process/environ"), std::string("SECRET=hunter2\0", 15));
@@ -117,7 +117,7 @@ TEST(CollectProcess, TakesTheEnvironmentWhenAsked) {
 
 TEST(CollectProcess, FindsVersionOneGroups) {
     Collected into;
-    collect_process(tree("hybrid"), 77, 500 * TICK, unhurried(), into);
+    collect_process(tree("hybrid"), 77, 500 * TICK, unhurried_process(), into);
     EXPECT_EQ(file(into, "cgroup/memory.limit_in_bytes"), "62914560\n");
     EXPECT_EQ(file(into, "cgroup/memory.oom_control"), "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n");
     EXPECT_EQ(file(into, "cgroup/pids.current"), "4\n") << "mounted with another controller";
@@ -128,12 +128,12 @@ TEST(CollectProcess, FindsVersionOneGroups) {
 
 TEST(CollectProcess, NothingOfAnotherProcess) {
     Collected into;
-    collect_process(tree("unified"), 1234, START + TICK, unhurried(), into);
+    collect_process(tree("unified"), 1234, START + TICK, unhurried_process(), into);
     EXPECT_THAT(into.files, IsEmpty());
     ASSERT_EQ(into.results.size(), 1u);
     EXPECT_EQ(into.results[0].error, "pid 1234 is another process: it started at tick 123456, not 123457");
     into = {};
-    collect_process(tree("unified"), 4321, START, unhurried(), into);
+    collect_process(tree("unified"), 4321, START, unhurried_process(), into);
     EXPECT_THAT(into.files, IsEmpty());
     EXPECT_THAT(into.results[0].error, HasSubstr("/4321: No such file or directory"));
 }
@@ -169,7 +169,7 @@ TEST_F(CollectSpoiled, HostileNamesSurviveJson) {
 }
 
 TEST_F(CollectSpoiled, EveryCapIsSaid) {
-    CollectLimits limits = unhurried();
+    CollectLimits limits = unhurried_process();
     limits.file_cap = 60;
     limits.fds = 2;
     const Collected into = collect(limits);
@@ -177,7 +177,7 @@ TEST_F(CollectSpoiled, EveryCapIsSaid) {
     EXPECT_TRUE(result(into, "maps")->ok);
     EXPECT_EQ(result(into, "maps")->error, "cut at 60 bytes");
     EXPECT_EQ(result(into, "fds")->error, "cut: 1 of 3 descriptors") << "60 bytes come first";
-    limits = unhurried();
+    limits = unhurried_process();
     limits.fds = 2;
     limits.threads = 1;
     EXPECT_EQ(result(collect(limits), "fds")->error, "cut: 2 of 3 descriptors");
@@ -264,7 +264,7 @@ protected:
 
 TEST_F(CollectLive, AllThereIsToKnow) {
     Collected into;
-    collect_process({}, static_cast<std::uint32_t>(child), start, unhurried(), into);
+    collect_process({}, static_cast<std::uint32_t>(child), start, unhurried_process(), into);
     for (const CollectorResult &each : into.results)
         EXPECT_TRUE(each.ok || each.name == "cgroup_files") // there may be no cgroups where this runs
             << each.name << ": " << each.error;
@@ -290,7 +290,7 @@ TEST_F(CollectLive, OfADeadProcessNothingButTheReason) {
     siginfo_t info{};
     ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
     Collected into;
-    collect_process({}, static_cast<std::uint32_t>(child), start, unhurried(), into);
+    collect_process({}, static_cast<std::uint32_t>(child), start, unhurried_process(), into);
     EXPECT_FALSE(result(into, "maps")->ok);
     EXPECT_THAT(result(into, "maps")->error, HasSubstr("no memory"));
     EXPECT_TRUE(result(into, "status")->ok) << "a zombie still has it";
@@ -335,7 +335,7 @@ TEST(CollectProcessLive, WithoutItsFirstThread) {
         ::usleep(10'000);
     }
     Collected into;
-    collect_process({}, static_cast<std::uint32_t>(child), start, unhurried(), into);
+    collect_process({}, static_cast<std::uint32_t>(child), start, unhurried_process(), into);
     const auto identity = identify({}, static_cast<std::uint32_t>(child));
     ::kill(child, SIGKILL);
     ::waitpid(child, nullptr, 0);

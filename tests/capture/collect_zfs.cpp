@@ -12,14 +12,14 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::SizeIs;
 
-OsRoots tree(const std::string &name) {
+OsRoots zfs_tree(const std::string &name) {
     OsRoots os;
     os.proc = TEST_DATA "/proc-trees/" + name + "/proc";
     os.sys = TEST_DATA "/proc-trees/" + name + "/sys";
     return os;
 }
 
-ZfsLimits unhurried() { // the machine may be busy
+ZfsLimits unhurried_zfs() { // the machine may be busy
     ZfsLimits limits;
     limits.deadline = std::chrono::seconds(60);
     return limits;
@@ -27,7 +27,7 @@ ZfsLimits unhurried() { // the machine may be busy
 
 TEST(CollectZfs, AStall) {
     Collected into;
-    collect_zfs(tree("zfs-stall"), unhurried(), into);
+    collect_zfs(zfs_tree("zfs-stall"), unhurried_zfs(), into);
     for (const CollectorResult &each : into.results) {
         EXPECT_TRUE(each.ok) << each.name << ": " << each.error;
         EXPECT_EQ(each.error, "") << each.name;
@@ -48,7 +48,7 @@ TEST(CollectZfs, AStall) {
 
 TEST(CollectZfs, WhoIsBlocked) {
     Collected into;
-    collect_zfs(tree("zfs-stall"), unhurried(), into);
+    collect_zfs(zfs_tree("zfs-stall"), unhurried_zfs(), into);
     const auto blocked = zfs_facts(into).blocked;
     // Not 236, an idle task queue in state S, nor 1, which is not in ZFS at all.
     ASSERT_THAT(blocked, SizeIs(4));
@@ -61,11 +61,11 @@ TEST(CollectZfs, WhoIsBlocked) {
 }
 
 TEST(CollectZfs, CapsAreSaid) {
-    ZfsLimits limits = unhurried();
+    ZfsLimits limits = unhurried_zfs();
     limits.blocked = 2;
     limits.pools = 0;
     Collected into;
-    collect_zfs(tree("zfs-stall"), limits, into);
+    collect_zfs(zfs_tree("zfs-stall"), limits, into);
     EXPECT_THAT(zfs_facts(into).blocked, SizeIs(2));
     EXPECT_THAT(zfs_facts(into).txgs, IsEmpty());
     EXPECT_THAT(into.results[0].error, HasSubstr("1 pools left out"));
@@ -74,7 +74,7 @@ TEST(CollectZfs, CapsAreSaid) {
 
 TEST(CollectZfs, WithoutZfs) {
     Collected into;
-    collect_zfs(tree("unified"), unhurried(), into);
+    collect_zfs(zfs_tree("unified"), unhurried_zfs(), into);
     ASSERT_THAT(into.results, SizeIs(4));
     for (int i : {0, 1, 2}) {
         EXPECT_FALSE(into.results[i].ok);

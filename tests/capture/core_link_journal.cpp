@@ -34,7 +34,7 @@ namespace {
 using testing::HasSubstr;
 using Fields = std::map<std::string, std::string>;
 
-constexpr std::uint64_t S = 1'000'000'000;
+constexpr std::uint64_t SECOND = 1'000'000'000;
 constexpr const char *JOURNALD = "/lib/systemd/systemd-journald";
 
 std::uint64_t now_ns() {
@@ -168,7 +168,7 @@ protected:
                 {"COREDUMP_UID", "1000"},
                 {"COREDUMP_SIGNAL", "11"},
                 {"COREDUMP_EXE", "/usr/bin/app"},
-                {"COREDUMP_TIMESTAMP", std::to_string(born / S * 1'000'000)},
+                {"COREDUMP_TIMESTAMP", std::to_string(born / SECOND * 1'000'000)},
                 {"COREDUMP_PROC_AUXV", auxv()},
                 {"COREDUMP_FILENAME", os.coredump + "/core.app.zst"}};
     }
@@ -295,7 +295,7 @@ TEST_F(CoreLinkJournal, GarbageInFieldsIsNotTrusted) {
 
 TEST_F(CoreLinkJournal, AfterSomeTimeNothingIsPending) {
     DeathIdentity old = death();
-    old.death_realtime_ns -= 3600 * S;
+    old.death_realtime_ns -= 3600 * SECOND;
     EXPECT_FALSE(find(old).pending);
 }
 

@@ -3,7 +3,7 @@
 
 #include <gmock/gmock.h>
 
-namespace incident::capture::testing {
+namespace incident::capture::test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -180,4 +180,4 @@ TEST(Heap, NotRecordedAtAllIsALoss) {
 }
 
 } // namespace
-} // namespace incident::capture::testing
+} // namespace incident::capture::test

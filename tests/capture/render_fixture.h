@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace incident::capture::testing {
+namespace incident::capture::test {
 
 constexpr std::uint64_t second = 1'000'000'000;
 constexpr std::uint64_t trigger_ns = 10 * second;
@@ -159,4 +159,4 @@ struct Made {
     std::string summary() const { return render_summary(incident(), threads(), render_timeline(context())); }
 };
 
-} // namespace incident::capture::testing
+} // namespace incident::capture::test

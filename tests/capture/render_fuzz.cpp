@@ -9,11 +9,11 @@
 namespace incident::capture {
 namespace {
 
-using testing::Made;
+using test::Made;
 
-class Bytes {
+class RandomBytes {
 public:
-    explicit Bytes(unsigned seed) : engine_(seed) {}
+    explicit RandomBytes(unsigned seed) : engine_(seed) {}
 
     // Mostly random, sometimes all ones or zeros: the extremes of every field.
     template <typename T> void fill(T &object) {
@@ -39,7 +39,7 @@ private:
 };
 
 Made random_incident(unsigned seed) {
-    Bytes bytes(seed);
+    RandomBytes bytes(seed);
     Made made;
     ProcessSnapshot &process = made.input.process;
     bytes.fill(process.event);

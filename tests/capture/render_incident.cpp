@@ -6,11 +6,11 @@
 namespace incident::capture {
 namespace {
 
-using testing::call;
+using test::call;
+using test::Made;
+using test::second;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::Made;
-using testing::second;
 
 TEST(RenderIncident, KeysOtherProgramsRestOn) {
     Made made;
@@ -37,7 +37,7 @@ TEST(RenderIncident, KeysOtherProgramsRestOn) {
     EXPECT_EQ(json["mini_core"], false);
     EXPECT_EQ(json["dump"]["by"], "kernel");
     EXPECT_EQ(json["suppressed_before"], 2);
-    EXPECT_EQ(json["clocks"]["trigger_ns"], testing::trigger_ns);
+    EXPECT_EQ(json["clocks"]["trigger_ns"], test::trigger_ns);
 }
 
 TEST(RenderIncident, KernelFactsWhereProcIsGone) {
@@ -96,7 +96,7 @@ TEST(RenderIncident, SenderFromTheLastRecordElseFromSiginfo) {
     record.phase = bpf::SIGNAL_GENERATED;
     record.target_tid = 101;
     record.sender_tgid = 78;
-    testing::set_text(record.sender_comm, "who");
+    test::set_text(record.sender_comm, "who");
     made.add_signal(record);
     sender = made.incident()["signal"]["sender"];
     EXPECT_EQ(sender["pid"], 78);
@@ -129,12 +129,12 @@ TEST(RenderIncident, CompleteOnlyWhenNothingIsMissing) {
 
 TEST(RenderIncident, EachPathIsInOneAccount) {
     Made made;
-    made.add_open(testing::open_entry(second, "/kept", 3));
-    auto wiped = testing::open_entry(second, "", 3);
+    made.add_open(test::open_entry(second, "/kept", 3));
+    auto wiped = test::open_entry(second, "", 3);
     wiped.whole = false;
     made.add_open(std::move(wiped));
     for (const auto status : {bpf::PATH_CUT, bpf::PATH_FAULT, bpf::PATH_PENDING}) {
-        auto other = testing::open_entry(second, "", -1);
+        auto other = test::open_entry(second, "", -1);
         other.record.status = status;
         made.add_open(std::move(other));
     }
@@ -166,13 +166,13 @@ TEST(RenderIncident, SignalsAndLineageSayWhatIsOverwritten) {
 TEST(RenderIncident, AGapWithinTheProcesssLifeIsTold) {
     Made made; // born 7 s after boot, 2 s on the monotonic clock
     EXPECT_TRUE(made.incident()["quality"]["gap"].is_null());
-    made.input.gap = Gap{77, false, testing::wall_offset + 3 * second, testing::wall_offset + 4 * second};
+    made.input.gap = Gap{77, false, test::wall_offset + 3 * second, test::wall_offset + 4 * second};
     const auto quality = made.incident()["quality"];
     EXPECT_EQ(quality["gap"]["from"], "2026-11-21T14:06:43.000000000Z");
     EXPECT_EQ(quality["gap"]["until"], "2026-11-21T14:06:44.000000000Z");
     EXPECT_EQ(quality["gap"]["stopped"], false);
     EXPECT_THAT(quality["incomplete_because"].dump(), HasSubstr("nothing was recorded: incidentd was killed"));
-    made.input.gap->until_ns = testing::wall_offset + second; // before it was born
+    made.input.gap->until_ns = test::wall_offset + second; // before it was born
     EXPECT_TRUE(made.incident()["quality"]["gap"].is_null());
 }
 
@@ -232,8 +232,8 @@ TEST(RenderIncident, SignatureHoldsAcrossProcesses) {
 
 TEST(RenderIncident, HostileNamesStayJson) {
     Made made;
-    testing::set_text(made.input.process.event.leader_comm, "\x1b]0;x\x07\n\xff\xfe\"\\");
-    testing::set_text(made.input.process.event.comm, std::string(16, '\xc3'));
+    test::set_text(made.input.process.event.leader_comm, "\x1b]0;x\x07\n\xff\xfe\"\\");
+    test::set_text(made.input.process.event.comm, std::string(16, '\xc3'));
     const auto json = made.incident();
     const std::string text = json.dump(); // throws where a string is not UTF-8
     EXPECT_TRUE(nlohmann::json::accept(text));

@@ -5,9 +5,9 @@
 namespace incident::capture {
 namespace {
 
+using test::Made;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-using testing::Made;
 
 // What the bundle shows of a kernel stack of these functions, innermost first; "": one that has no name.
 std::vector<std::string> shown(const std::vector<std::string> &functions) {

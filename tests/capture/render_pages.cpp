@@ -5,7 +5,7 @@
 
 #include <gmock/gmock.h>
 
-namespace incident::capture::testing {
+namespace incident::capture::test {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -169,4 +169,4 @@ TEST(RenderPages, HostileRecordsAreOnlyWrong) {
 }
 
 } // namespace
-} // namespace incident::capture::testing
+} // namespace incident::capture::test

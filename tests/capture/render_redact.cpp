@@ -8,9 +8,9 @@
 namespace incident::capture {
 namespace {
 
-using testing::call;
-using testing::Made;
-using testing::second;
+using test::call;
+using test::Made;
+using test::second;
 
 TEST(RenderRedact, Texts) {
     const Redactor redactor({"secret[0-9]+", "/home/[^/]+"});
@@ -79,9 +79,9 @@ TEST(RenderRedact, NothingOfItReachesTheBundle) {
     made.add_call(call(SYS_read, 2 * second, 1, {3}));
     made.add_call(call(SYS_read, 3 * second, 1, {4}));
     bpf::process_entry &entry = *made.input.process.entry;
-    testing::set_text(entry.exec_name, "/opt/" + secret);
+    test::set_text(entry.exec_name, "/opt/" + secret);
     entry.exec_ns = second;
-    testing::set_text(made.input.process.event.exe.part[0], secret);
+    test::set_text(made.input.process.event.exe.part[0], secret);
     std::memcpy(made.input.process.event.args, "app\0hunter2\0-v\0", 14);
     made.thread(1).event->kernel_frames = 1;
     made.thread(1).stack.assign(secret.begin(), secret.end());

@@ -9,11 +9,11 @@
 namespace incident::capture {
 namespace {
 
-using testing::call;
+using test::call;
+using test::Made;
+using test::second;
 using ::testing::HasSubstr;
-using testing::Made;
 using ::testing::Not;
-using testing::second;
 
 std::string body(const char *json, std::int64_t reference = 10'000'000'000) {
     const std::string text = timeline_text(nlohmann::json::parse(json), reference);
@@ -121,7 +121,7 @@ TEST(RenderSummary, OneScreenWhateverHappened) {
 TEST(RenderSummary, SaysWhatMatters) {
     Made made;
     made.open_file(second, "/etc/app.conf", 3);
-    made.add_call(call(SYS_read, testing::trigger_ns - 1'500'000, 10, {3, 0x10, 4096}, 12'000));
+    made.add_call(call(SYS_read, test::trigger_ns - 1'500'000, 10, {3, 0x10, 4096}, 12'000));
     made.core.reason = "RLIMIT_CORE is 0";
     const std::string text = made.summary();
     EXPECT_THAT(text, HasSubstr("app[100] (app.service) was killed by SIGSEGV"));

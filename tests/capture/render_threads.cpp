@@ -6,11 +6,11 @@
 namespace incident::capture {
 namespace {
 
-using testing::call;
+using test::call;
+using test::Made;
+using test::second;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::Made;
-using testing::second;
 
 constexpr const char *maps = "00400000-00500000 r-xp 00001000 08:01 77 /usr/bin/app\n"
                              "7f0000000000-7f0000010000 r-xp 00002000 08:01 88 /usr/lib/libx.so\n"
@@ -109,7 +109,7 @@ TEST(RenderThreads, ACallWhoseEntryWasNotRecordedIsToldByTheRegisters) {
     thread.event->regs.orig_ax = SYS_read;
     thread.event->regs.cs = 0x33;
     thread.event->regs.ax = static_cast<std::uint64_t>(-ENOSYS); // not returned yet
-    EXPECT_EQ(made.threads()[0]["syscall"]["name"], "getpid");    // it runs: these are of its last call
+    EXPECT_EQ(made.threads()[0]["syscall"]["name"], "getpid");   // it runs: these are of its last call
     thread.event->state = 1;
     const auto waiting = made.threads()[0]["syscall"];
     EXPECT_EQ(waiting["name"], "read");

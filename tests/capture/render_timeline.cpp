@@ -11,12 +11,12 @@
 namespace incident::capture {
 namespace {
 
-using testing::call;
+using test::call;
+using test::Made;
+using test::open_entry;
+using test::second;
+using test::trigger_ns;
 using ::testing::ElementsAre;
-using testing::Made;
-using testing::open_entry;
-using testing::second;
-using testing::trigger_ns;
 
 TEST(RenderTimeline, OneLineACallWithAllOfItsRecords) {
     Made made;
@@ -237,7 +237,7 @@ TEST(RenderTimeline, SignalsSayWhoAndWhat) {
     sent.sender_tid = 56;
     sent.phase = bpf::SIGNAL_GENERATED;
     sent.group = 1;
-    testing::set_text(sent.sender_comm, "killer");
+    test::set_text(sent.sender_comm, "killer");
     made.add_signal(sent);
     bpf::signal_record fault{};
     fault.t_ns = trigger_ns - 10;
@@ -269,7 +269,7 @@ TEST(RenderTimeline, LineageAndExits) {
     Made made;
     bpf::process_entry &entry = *made.input.process.entry;
     entry.exec_ns = 2 * second;
-    testing::set_text(entry.exec_name, "/usr/bin/app");
+    test::set_text(entry.exec_name, "/usr/bin/app");
     entry.line[0] = {1 * second, bpf::LINEAGE_FORK, 100, 0, 0, "sh"};
     entry.line[1] = {2 * second, bpf::LINEAGE_EXEC, 100, 0, 0, "app"};
     entry.line[2] = {3 * second, bpf::LINEAGE_CHILD, 200, 0, 0, "kid"};

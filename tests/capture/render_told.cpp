@@ -7,12 +7,12 @@
 namespace incident::capture {
 namespace {
 
-using testing::call;
+using test::call;
+using test::Made;
+using test::second;
+using test::trigger_ns;
 using ::testing::HasSubstr;
-using testing::Made;
 using ::testing::Not;
-using testing::second;
-using testing::trigger_ns;
 
 struct Living : Made {
     explicit Living(Trigger trigger) {

@@ -9,7 +9,7 @@ namespace incident::capture {
 namespace {
 
 std::string headline(const std::string &probe) {
-    testing::Made made;
+    test::Made made;
     LatencyTrigger latency;
     latency.probe = probe;
     latency.elapsed_ns = 300'000'000;

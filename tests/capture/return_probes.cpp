@@ -10,7 +10,7 @@
 namespace incident::capture {
 namespace {
 
-using testing::Made;
+using test::Made;
 
 constexpr std::uint64_t trampoline = 0x7fffffffe000, stack = 0x7ffd00001000;
 

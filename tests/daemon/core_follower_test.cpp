@@ -17,7 +17,7 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-constexpr std::uint64_t ms = 1'000'000, second = 1'000'000'000;
+constexpr std::uint64_t millisecond = 1'000'000, second = 1'000'000'000;
 
 class Cores : public testing::Test {
 protected:
@@ -70,17 +70,17 @@ TEST_F(Cores, TheKernelLogIsReadForAllOfThemAndEverLessOften) {
     auto follower = cores();
     for (std::uint32_t pid = 100; pid < 200; ++pid)
         follow(follower, pid, second);
-    for (std::uint64_t now = second; now <= second + 300 * ms; now += 100 * ms)
+    for (std::uint64_t now = second; now <= second + 300 * millisecond; now += 100 * millisecond)
         EXPECT_THAT(follower.look(now), IsEmpty());
     EXPECT_EQ(readings, 0) << "the kernel has not had the time to say anything";
-    for (std::uint64_t now = second + 400 * ms; now < 31 * second; now += 100 * ms)
+    for (std::uint64_t now = second + 400 * millisecond; now < 31 * second; now += 100 * millisecond)
         EXPECT_THAT(follower.look(now), IsEmpty());
     EXPECT_GE(readings, 4);
     EXPECT_LE(readings, 10) << "of 300 looks for each of 100";
     // one who comes later does not wait for the others' next reading
     const int before = readings;
     follow(follower, 300, 31 * second);
-    for (std::uint64_t now = 31 * second; now <= 32 * second; now += 100 * ms)
+    for (std::uint64_t now = 31 * second; now <= 32 * second; now += 100 * millisecond)
         follower.look(now);
     EXPECT_GT(readings, before);
 }
@@ -91,7 +91,7 @@ TEST_F(Cores, WhatTheKernelSaysSettlesIt) {
     follow(follower, 101, second);
     log = "[1.2] <4> Pid 101(app) over core_pipe_limit\n";
     std::vector<FoundCore> settled;
-    for (std::uint64_t now = second; settled.empty() && now < 20 * second; now += 100 * ms)
+    for (std::uint64_t now = second; settled.empty() && now < 20 * second; now += 100 * millisecond)
         settled = follower.look(now);
     ASSERT_THAT(settled, SizeIs(1));
     EXPECT_EQ(settled[0].bundle, "bundle-101");
@@ -102,11 +102,11 @@ TEST_F(Cores, WhatTheKernelSaysSettlesIt) {
 TEST_F(Cores, TheLogIsReadBeforeOneIsGivenUp) {
     auto follower = cores();
     follow(follower, 100, second);
-    for (std::uint64_t now = second; now < 20 * second; now += 100 * ms)
+    for (std::uint64_t now = second; now < 20 * second; now += 100 * millisecond)
         follower.look(now);
-    follow(follower, 101, 20 * second, 400 * ms);
+    follow(follower, 101, 20 * second, 400 * millisecond);
     const int before = readings;
-    const auto settled = follower.look(20 * second + 400 * ms);
+    const auto settled = follower.look(20 * second + 400 * millisecond);
     EXPECT_EQ(readings, before + 1);
     ASSERT_THAT(settled, SizeIs(1));
     EXPECT_THAT(settled[0].link.reason, HasSubstr("no journal entry of systemd-coredump within 0 s"));

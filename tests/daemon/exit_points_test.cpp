@@ -18,7 +18,6 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 using testing::IsEmpty;
-using Role = Recorder::UprobeRole;
 
 FileExits exits_of(const std::string &file) {
     const UniqueFd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
@@ -27,7 +26,7 @@ FileExits exits_of(const std::string &file) {
     return exits.value_or(FileExits{});
 }
 
-long with(const FileExits &exits, Role role) {
+long with(const FileExits &exits, Recorder::UprobeRole role) {
     return std::ranges::count(exits.points, role, &ExitPoint::role);
 }
 
@@ -54,10 +53,10 @@ constexpr const char *throwing = "int main(int c, char **) { try { if (c > 9) th
 
 TEST_F(Exits, TheUnwinderAndTheCLibraryHaveThem) {
     const auto unwinder = exits_of("/lib/x86_64-linux-gnu/libgcc_s.so.1");
-    EXPECT_EQ(with(unwinder, Role::UnwindLands), 1);
+    EXPECT_EQ(with(unwinder, Recorder::UprobeRole::UnwindLands), 1);
     const auto library = exits_of("/lib/x86_64-linux-gnu/libc.so.6");
-    EXPECT_EQ(with(library, Role::LongJump), 2) << "longjmp under all its names, and the fortified one";
-    EXPECT_EQ(with(library, Role::SwitchStack), 1);
+    EXPECT_EQ(with(library, Recorder::UprobeRole::LongJump), 2) << "longjmp under all its names, and the fortified one";
+    EXPECT_EQ(with(library, Recorder::UprobeRole::SwitchStack), 1);
     EXPECT_FALSE(library.switches_stacks) << "it only has what others may use";
     for (const auto &exits : {unwinder, library})
         EXPECT_EQ(exits.hidden, "");
@@ -72,8 +71,8 @@ TEST_F(Exits, AProgramThatUsesTheSystemsUnwinderHidesNothing) {
 TEST_F(Exits, AStaticProgramHasItsOwn) {
     const auto exits =
         of(std::string("#include <csetjmp>\nvoid jump(jmp_buf b) { longjmp(b, 1); }\n") + throwing, "-static");
-    EXPECT_EQ(with(exits, Role::UnwindLands), 1);
-    EXPECT_GE(with(exits, Role::LongJump), 1);
+    EXPECT_EQ(with(exits, Recorder::UprobeRole::UnwindLands), 1);
+    EXPECT_GE(with(exits, Recorder::UprobeRole::LongJump), 1);
     EXPECT_EQ(exits.hidden, "");
 }
 

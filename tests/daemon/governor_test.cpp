@@ -10,13 +10,13 @@ using rules::Allocations;
 using Kind = CostStep::Kind;
 using What = Governor::Change::What;
 
-constexpr std::uint64_t second = 1'000'000'000;
+constexpr std::uint64_t governor_second = 1'000'000'000;
 
 // A host of 2 CPUs whose load the test sets; the budget of each is 1 %, so 2 % of one in total.
 class Governed : public ::testing::Test {
 protected:
-    Governor governor{{.share = 0.01, .every_ns = second}};
-    std::uint64_t now = 1000 * second;
+    Governor governor{{.share = 0.01, .every_ns = governor_second}};
+    std::uint64_t now = 1000 * governor_second;
     double rest = 0;      // what recording and the daemon take, of a CPU
     double strangers = 0; // of that
     struct Load {
@@ -67,7 +67,7 @@ protected:
         return m;
     }
     std::vector<Governor::Change> measure() {
-        now += second;
+        now += governor_second;
         return governor.measured(measurement());
     }
     // "taken 7", "undone 7", by subject; durations have none
@@ -93,7 +93,7 @@ TEST_F(Governed, NothingIsDoneWithinTheBudget) {
 }
 
 TEST_F(Governed, NothingIsEverDoneWithoutABudget) {
-    governor = Governor({.share = std::nullopt, .every_ns = second});
+    governor = Governor({.share = std::nullopt, .every_ns = governor_second});
     rest = 2;
     probes = {{"p", 1}};
     EXPECT_TRUE(measured(10).empty());
@@ -145,7 +145,7 @@ TEST_F(Governed, AReloadForgetsWhatIsAnotherThingNow) {
     EXPECT_TRUE(in_force(Kind::Probes, "b"));
     const auto changes = measure();
     ASSERT_EQ(changes.size(), 1u);
-    EXPECT_EQ(changes[0].step.retry_ns - changes[0].step.since_ns, Governor::calm_measurements * second)
+    EXPECT_EQ(changes[0].step.retry_ns - changes[0].step.since_ns, Governor::calm_measurements * governor_second)
         << "as if for the first time";
 }
 
@@ -246,7 +246,7 @@ TEST_F(Governed, AProbeThatStaysHotIsTriedMoreAndMoreRarely) {
     for (std::size_t i = 2; i < taken.size(); ++i)
         EXPECT_GE(taken[i] - taken[i - 1], taken[i - 1] - taken[i - 2]);
     EXPECT_GE(taken.back() - taken[taken.size() - 2], Governor::longest_wait_ns);
-    EXPECT_LE(taken.back() - taken[taken.size() - 2], Governor::longest_wait_ns + 10 * second);
+    EXPECT_LE(taken.back() - taken[taken.size() - 2], Governor::longest_wait_ns + 10 * governor_second);
 }
 
 TEST_F(Governed, AProbeComesBackWhenItsLoadHasEnded) {
@@ -258,7 +258,7 @@ TEST_F(Governed, AProbeComesBackWhenItsLoadHasEnded) {
     probes[0].share = 0.5; // long after: as if for the first time
     const auto changes = measure();
     ASSERT_EQ(changes.size(), 1u);
-    EXPECT_EQ(changes[0].step.retry_ns - changes[0].step.since_ns, Governor::calm_measurements * second);
+    EXPECT_EQ(changes[0].step.retry_ns - changes[0].step.since_ns, Governor::calm_measurements * governor_second);
 }
 
 TEST_F(Governed, AHotProbeThatWaitsDoesNotHoldUpTheOthers) {
@@ -294,8 +294,8 @@ TEST(GovernorText, Steps) {
     CostStep step{.kind = Kind::Probes, .name = "uprobe:/bin/x:f", .by_itself = true};
     step.share = 0.032;
     step.calls_per_second = 41'000;
-    step.retry_ns = 5 * second;
-    const std::int64_t offset = (3 * 3600 + 14 * 60) * static_cast<std::int64_t>(second);
+    step.retry_ns = 5 * governor_second;
+    const std::int64_t offset = (3 * 3600 + 14 * 60) * static_cast<std::int64_t>(governor_second);
     EXPECT_EQ(step_text(step), "uprobe:/bin/x:f detached");
     EXPECT_EQ(step_reason(step, 0.01, offset), "over the cost budget: 3.2 % of a CPU at 41,000 calls a second, "
                                                "budget 1 %; tried again at 03:14:05Z");
@@ -305,9 +305,9 @@ TEST(GovernorText, Steps) {
               "over the cost budget: 2.1 % of each CPU by rules' probes, this saves 3.2 % of a CPU at 41,000 calls a "
               "second, budget 0.05 %; tried again when there is room, not before 03:14:05Z");
     step.kind = Kind::HistoryToSizes;
-    EXPECT_EQ(step_reason(step, 0.0005, offset),
-              "over the cost budget: 2.1 % of each CPU in total, this saves 3.2 % of a CPU at 41,000 calls a second, "
-              "budget 0.05 %; tried again when there is room, not before 03:14:05Z");
+    EXPECT_EQ(step_reason(step, 0.0005, offset), "over the cost budget: 2.1 % of each CPU in total, this saves 3.2 % "
+                                                 "of a CPU at 41,000 calls a second, "
+                                                 "budget 0.05 %; tried again when there is room, not before 03:14:05Z");
     step.name = "pid 7 (server)";
     EXPECT_EQ(step_text(step), "the heap of pid 7 (server) is recorded at level \"sizes\", without history");
     step.kind = Kind::SizesToPages;

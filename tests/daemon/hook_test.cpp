@@ -90,7 +90,7 @@ private:
     std::thread thread_;
 };
 
-constexpr std::uint64_t second = 1'000'000'000, patience = 20 * second;
+constexpr std::uint64_t hook_second = 1'000'000'000, patience = 20 * hook_second;
 
 class HookTest : public testing::Test {
 protected:
@@ -116,8 +116,8 @@ TEST(HookUnit, InstanceIsEscapedAsSystemdDoes) { // as systemd-escape(1) prints 
 TEST_F(HookTest, AsksForTheIncidentsUnit) {
     Manager manager(socket);
     Hook hook = this->hook();
-    hook.start("one", second);
-    hook.start("two", second);
+    hook.start("one", hook_second);
+    hook.start("two", hook_second);
     hook.finish(patience);
     EXPECT_THAT(manager.asked(), ElementsAre("incident-hook@one.service fail", "incident-hook@two.service fail"));
     EXPECT_EQ(hook.counters().started, 2u);
@@ -127,8 +127,8 @@ TEST_F(HookTest, AsksForTheIncidentsUnit) {
 TEST_F(HookTest, ARefusalIsCounted) {
     Manager manager(socket);
     Hook hook = this->hook();
-    hook.start("refused", second);
-    hook.start("one", second);
+    hook.start("refused", hook_second);
+    hook.start("one", hook_second);
     hook.finish(patience);
     EXPECT_EQ(hook.counters().started, 1u);
     EXPECT_EQ(hook.counters().failed, 1u);
@@ -136,11 +136,11 @@ TEST_F(HookTest, ARefusalIsCounted) {
 
 TEST_F(HookTest, NobodyThereThenSomebody) {
     Hook hook = this->hook();
-    hook.start("one", second);
+    hook.start("one", hook_second);
     hook.finish(patience);
     EXPECT_EQ(hook.counters().failed, 1u);
     Manager manager(socket);
-    hook.start("two", second);
+    hook.start("two", hook_second);
     hook.finish(patience);
     EXPECT_EQ(hook.counters().started, 1u);
     EXPECT_THAT(manager.asked(), ElementsAre("incident-hook@two.service fail"));
@@ -150,13 +150,13 @@ TEST_F(HookTest, AManagerThatRestartsIsFoundAgain) {
     Hook hook = this->hook();
     {
         Manager first(socket);
-        hook.start("one", second);
+        hook.start("one", hook_second);
         hook.finish(patience);
     }
     Manager next(socket);
-    hook.start("two", second); // may still go to the connection that is gone
+    hook.start("two", hook_second); // may still go to the connection that is gone
     hook.finish(patience);
-    hook.start("three", second);
+    hook.start("three", hook_second);
     hook.finish(patience);
     EXPECT_THAT(next.asked(), testing::Contains("incident-hook@three.service fail"));
     EXPECT_EQ(hook.counters().started + hook.counters().failed, 3u) << "each is in one account";
@@ -165,11 +165,11 @@ TEST_F(HookTest, AManagerThatRestartsIsFoundAgain) {
 TEST_F(HookTest, NoMoreThanSoManyAnHour) {
     Manager manager(socket);
     Hook hook = this->hook(2);
-    hook.start("one", 1 * second);
-    hook.start("two", 2 * second);
-    hook.start("three", 3 * second);
-    hook.start("four", 3601 * second);
-    hook.start("five", 3601 * second);
+    hook.start("one", 1 * hook_second);
+    hook.start("two", 2 * hook_second);
+    hook.start("three", 3 * hook_second);
+    hook.start("four", 3601 * hook_second);
+    hook.start("five", 3601 * hook_second);
     hook.finish(patience);
     EXPECT_EQ(hook.counters().started, 3u) << "one, two, and an hour after one, four";
     EXPECT_EQ(hook.counters().suppressed, 2u);
@@ -178,7 +178,7 @@ TEST_F(HookTest, NoMoreThanSoManyAnHour) {
 TEST_F(HookTest, OffAsksNobody) {
     Manager manager(socket);
     Hook hook("", 60, "unix:path=" + socket.string());
-    hook.start("one", second);
+    hook.start("one", hook_second);
     hook.finish(patience);
     EXPECT_THAT(manager.asked(), IsEmpty());
     EXPECT_EQ(hook.counters().started + hook.counters().failed + hook.counters().suppressed, 0u);

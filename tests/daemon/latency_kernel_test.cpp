@@ -23,9 +23,8 @@ using testing::Each;
 using testing::Ge;
 using testing::Le;
 using testing::SizeIs;
-using Role = Recorder::UprobeRole;
 
-class LatencyKernel : public testing::Test {
+class LatencyInKernel : public testing::Test {
 protected:
     void SetUp() override {
         if (::geteuid() != 0)
@@ -43,20 +42,23 @@ protected:
 
     // Probe `index` times function's calls; reports those of at least `threshold`.
     void probe(std::uint32_t index, const std::string &function, std::uint64_t threshold, const Victim &victim,
-               Role enter = Role::EnterCall, const std::string &leave = "") {
+               Recorder::UprobeRole enter = Recorder::UprobeRole::EnterCall, const std::string &leave = "") {
         recorder->set_probe(index, {.threshold_ns = threshold, .capture_gap_ns = 0});
         put(index, function, enter, victim);
-        put(index, leave.empty() ? function : leave, enter == Role::EnterCall ? Role::LeaveCall : Role::LeavePair,
+        put(index, leave.empty() ? function : leave,
+            enter == Recorder::UprobeRole::EnterCall ? Recorder::UprobeRole::LeaveCall
+                                                     : Recorder::UprobeRole::LeavePair,
             victim);
     }
-    void put(std::uint32_t index, const std::string &function, Role role, const Victim &victim) {
-        const auto sites = find_function(fd.get(), {function, 0, role == Role::LeaveCall && !return_probes}, abilities);
+    void put(std::uint32_t index, const std::string &function, Recorder::UprobeRole role, const Victim &victim) {
+        const auto sites = find_function(
+            fd.get(), {function, 0, role == Recorder::UprobeRole::LeaveCall && !return_probes}, abilities);
         ASSERT_TRUE(sites) << sites.error().what;
         const ProbeSite &site = sites->front();
         std::vector<std::uint64_t> offsets{site.offset};
         if (!site.returns.empty()) {
             offsets = site.returns;
-            role = Role::LeaveAtRet;
+            role = Recorder::UprobeRole::LeaveAtRet;
         }
         for (const auto offset : offsets) {
             auto link =
@@ -111,14 +113,14 @@ protected:
     std::vector<bpf::thread_event> threads;
 };
 
-rules::Engine LatencyKernel::watching_everything() {
+rules::Engine LatencyInKernel::watching_everything() {
     rules::Rule rule;
     rule.name = "everything";
     rule.conditions.push_back({"signal", rules::SignalCondition{}, {}});
     return rules::Engine({rule});
 }
 
-TEST_F(LatencyKernel, ASlowCallIsReportedWithItsArgumentsResultAndWhereTimeWent) {
+TEST_F(LatencyInKernel, ASlowCallIsReportedWithItsArgumentsResultAndWhereTimeWent) {
     Victim victim({"sleep", "3", "20"});
     probe(3, "probed_sleep", 10 * ms, victim);
     victim.run();
@@ -147,7 +149,7 @@ TEST_F(LatencyKernel, ASlowCallIsReportedWithItsArgumentsResultAndWhereTimeWent)
     EXPECT_EQ(count.missed + count.overflow + count.unmatched + count.unsent, 0u);
 }
 
-TEST_F(LatencyKernel, SpinningIsRunningNotBlocked) {
+TEST_F(LatencyInKernel, SpinningIsRunningNotBlocked) {
     Victim victim({"spin", "2", "30"});
     probe(0, "probed_spin", 10 * ms, victim);
     victim.run();
@@ -159,7 +161,7 @@ TEST_F(LatencyKernel, SpinningIsRunningNotBlocked) {
     }
 }
 
-TEST_F(LatencyKernel, AFastCallIsNotReported) {
+TEST_F(LatencyInKernel, AFastCallIsNotReported) {
     Victim victim({"fast", "1000"});
     probe(1, "probed_fast", 10 * ms, victim);
     victim.run();
@@ -168,7 +170,7 @@ TEST_F(LatencyKernel, AFastCallIsNotReported) {
     EXPECT_EQ(recorder->probe_count(1).calls, 1000u);
 }
 
-TEST_F(LatencyKernel, RecursionIsTimedPerCall) {
+TEST_F(LatencyInKernel, RecursionIsTimedPerCall) {
     Victim victim({"recursive", "5", "20"});
     probe(2, "probed_recursive", 10 * ms, victim);
     victim.run();
@@ -184,7 +186,7 @@ TEST_F(LatencyKernel, RecursionIsTimedPerCall) {
     EXPECT_EQ(recorder->probe_count(2).missed, 0u);
 }
 
-TEST_F(LatencyKernel, RecursionDeeperThanTheFramesIsCounted) {
+TEST_F(LatencyInKernel, RecursionDeeperThanTheFramesIsCounted) {
     Victim victim({"recursive", "20", "20"});
     probe(2, "probed_recursive", 10 * ms, victim);
     victim.run();
@@ -198,7 +200,7 @@ TEST_F(LatencyKernel, RecursionDeeperThanTheFramesIsCounted) {
     EXPECT_EQ(count.missed, 0u);
 }
 
-class LeftWithoutReturn : public LatencyKernel,
+class LeftWithoutReturn : public LatencyInKernel,
                           public testing::WithParamInterface<std::pair<const char *, const char *>> {};
 
 TEST_P(LeftWithoutReturn, IsCountedAsMissedOnce) {
@@ -243,7 +245,7 @@ INSTANTIATE_TEST_SUITE_P(All, SeenToBeLeft,
                          testing::Values(std::pair("jump", "probed_jump"), std::pair("throw", "probed_throw")),
                          [](const auto &mode) { return std::string(mode.param.first); });
 
-TEST_F(LatencyKernel, CallsLeftUnderTwoNamesAreNoLaterCalls) {
+TEST_F(LatencyInKernel, CallsLeftUnderTwoNamesAreNoLaterCalls) {
     Victim victim({"left", "12", "40"}); // more than there are frames
     return_probes = false;
     probe(1, "probed_jump", 20 * ms, victim);
@@ -258,7 +260,7 @@ TEST_F(LatencyKernel, CallsLeftUnderTwoNamesAreNoLaterCalls) {
     }
 }
 
-TEST_F(LatencyKernel, RetInstructionsServeWhereAReturnProbeMustNot) {
+TEST_F(LatencyInKernel, RetInstructionsServeWhereAReturnProbeMustNot) {
     Victim victim({"recursive", "4", "20"});
     return_probes = false;
     probe(2, "probed_recursive", 10 * ms, victim);
@@ -270,7 +272,7 @@ TEST_F(LatencyKernel, RetInstructionsServeWhereAReturnProbeMustNot) {
     EXPECT_EQ(recorder->probe_count(2).missed + recorder->probe_count(2).unmatched, 0u);
 }
 
-TEST_F(LatencyKernel, ATailCallKeepsBothFrames) {
+TEST_F(LatencyInKernel, ATailCallKeepsBothFrames) {
     Victim victim({"tail", "3", "20"});
     probe(1, "probed_tail", 10 * ms, victim);
     probe(2, "probed_spin", 10 * ms, victim);
@@ -283,7 +285,7 @@ TEST_F(LatencyKernel, ATailCallKeepsBothFrames) {
     }
 }
 
-TEST_F(LatencyKernel, TwoProbesAtOneFunction) {
+TEST_F(LatencyInKernel, TwoProbesAtOneFunction) {
     Victim victim({"spin", "3", "20"});
     probe(1, "probed_spin", 10 * ms, victim);
     probe(2, "probed_spin", 10 * ms, victim);
@@ -294,7 +296,7 @@ TEST_F(LatencyKernel, TwoProbesAtOneFunction) {
         EXPECT_EQ(recorder->probe_count(index).missed + recorder->probe_count(index).unmatched, 0u);
 }
 
-TEST_F(LatencyKernel, AHandlerOnItsOwnStackEndsNothing) {
+TEST_F(LatencyInKernel, AHandlerOnItsOwnStackEndsNothing) {
     Victim victim({"signal", "1", "30"});
     probe(1, "probed_sleep", 0, victim);
     probe(2, "probed_handler", 0, victim);
@@ -305,9 +307,9 @@ TEST_F(LatencyKernel, AHandlerOnItsOwnStackEndsNothing) {
     EXPECT_EQ(recorder->probe_count(1).unmatched + recorder->probe_count(2).unmatched, 0u);
 }
 
-TEST_F(LatencyKernel, APairOfTwoFunctions) {
+TEST_F(LatencyInKernel, APairOfTwoFunctions) {
     Victim victim({"pair", "3", "20"});
-    probe(4, "probed_begin", 10 * ms, victim, Role::EnterPair, "probed_end");
+    probe(4, "probed_begin", 10 * ms, victim, Recorder::UprobeRole::EnterPair, "probed_end");
     victim.run();
     consume();
     ASSERT_THAT(events, SizeIs(3));
@@ -315,9 +317,9 @@ TEST_F(LatencyKernel, APairOfTwoFunctions) {
     EXPECT_EQ(recorder->probe_count(4).missed, 0u);
 }
 
-TEST_F(LatencyKernel, ALostLeaveIsReplacedByTheNextEnter) {
+TEST_F(LatencyInKernel, ALostLeaveIsReplacedByTheNextEnter) {
     Victim victim({"pair_lost", "20", "20"});
-    probe(4, "probed_begin", 10 * ms, victim, Role::EnterPair, "probed_end");
+    probe(4, "probed_begin", 10 * ms, victim, Recorder::UprobeRole::EnterPair, "probed_end");
     victim.run();
     consume();
     ASSERT_THAT(events, SizeIs(1));
@@ -326,7 +328,7 @@ TEST_F(LatencyKernel, ALostLeaveIsReplacedByTheNextEnter) {
     EXPECT_EQ(recorder->probe_count(4).overflow, 0u);
 }
 
-TEST_F(LatencyKernel, TheChildOfAForkWithinTheCallHasNoFrame) {
+TEST_F(LatencyInKernel, TheChildOfAForkWithinTheCallHasNoFrame) {
     Victim victim({"fork", "2"});
     probe(6, "probed_fork", 1 * ms, victim);
     victim.run();
@@ -336,7 +338,7 @@ TEST_F(LatencyKernel, TheChildOfAForkWithinTheCallHasNoFrame) {
         EXPECT_EQ(event.h.tgid, victim.pid());
 }
 
-TEST_F(LatencyKernel, ACallInFlightIsSeenInTheMapping) {
+TEST_F(LatencyInKernel, ACallInFlightIsSeenInTheMapping) {
     Victim victim({"recursive", "3", "300"});
     probe(2, "probed_recursive", ~0ull, victim);
     victim.go();
@@ -360,7 +362,7 @@ TEST_F(LatencyKernel, ACallInFlightIsSeenInTheMapping) {
     EXPECT_THAT(events, SizeIs(0));
 }
 
-TEST_F(LatencyKernel, CapturesKeepTheirDistanceEventsDoNot) {
+TEST_F(LatencyInKernel, CapturesKeepTheirDistanceEventsDoNot) {
     Victim victim({"sleep", "5", "10"});
     probe(3, "probed_sleep", 5 * ms, victim);
     recorder->set_probe(3, {.threshold_ns = 5 * ms, .capture_gap_ns = 10'000 * ms});

@@ -25,13 +25,12 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
-using Role = Recorder::UprobeRole;
 using State = ProbeReport::State;
 
-constexpr std::uint64_t ms = 1'000'000, second = 1'000'000'000;
+constexpr std::uint64_t probe_ms = 1'000'000, probe_second = 1'000'000'000;
 
 struct Attachment {
-    Role role;
+    Recorder::UprobeRole role;
     std::uint64_t inode, offset;
     std::optional<std::uint32_t> pid;
     std::uint32_t probe;
@@ -40,7 +39,8 @@ struct Attachment {
 
 class FakeKernel : public LatencyKernel {
 public:
-    Result<Link> attach(Role role, const Recorder::UprobePoint &point, std::uint32_t probe) override {
+    Result<LatencyKernel::Link> attach(Recorder::UprobeRole role, const Recorder::UprobePoint &point,
+                                       std::uint32_t probe) override {
         struct stat status {};
         if (::stat(point.path.c_str(), &status) != 0)
             return fail(Error::system(point.path));
@@ -49,7 +49,7 @@ public:
         places.push_back({role, status.st_ino, point.offset, point.pid, probe, point.flags});
         attached += &places == &live;
         auto at = std::prev(places.end());
-        return Link(&*at, [this, at, &places](void *) {
+        return LatencyKernel::Link(&*at, [this, at, &places](void *) {
             const std::lock_guard guard(mutex);
             places.erase(at);
         });
@@ -133,7 +133,7 @@ protected:
         probe.enter.binary = binary;
         probe.enter.symbol = symbol;
         probe.enter.text = "uprobe:" + binary.string() + ":" + symbol;
-        probe.threshold_ns = 20 * ms;
+        probe.threshold_ns = 20 * probe_ms;
         probe.everyone = everyone;
         return probe;
     }
@@ -150,15 +150,15 @@ protected:
 
 TEST_F(Probes, AFunctionIsProbedLeavingSideFirst) {
     deploy("work");
-    probes.set({wanted("work")}, 1 * second);
+    probes.set({wanted("work")}, 1 * probe_second);
     const auto live = kernel.settled(2);
     ASSERT_THAT(live, SizeIs(2));
-    EXPECT_EQ(live[0].role, Role::LeaveCall);
-    EXPECT_EQ(live[1].role, Role::EnterCall);
+    EXPECT_EQ(live[0].role, Recorder::UprobeRole::LeaveCall);
+    EXPECT_EQ(live[1].role, Recorder::UprobeRole::EnterCall);
     EXPECT_EQ(live[0].inode, inode());
     EXPECT_FALSE(live[0].pid);
-    EXPECT_EQ(kernel.settings[live[0].probe].threshold_ns, 20 * ms);
-    EXPECT_EQ(kernel.settings[live[0].probe].since_ns, 1 * second);
+    EXPECT_EQ(kernel.settings[live[0].probe].threshold_ns, 20 * probe_ms);
+    EXPECT_EQ(kernel.settings[live[0].probe].since_ns, 1 * probe_second);
     ASSERT_THAT(probes.users(live[0].probe), SizeIs(1));
     EXPECT_NE(state(), State::Unavailable) << reason();
 }
@@ -167,7 +167,7 @@ TEST_F(Probes, AFunctionIsProbedLeavingSideFirst) {
 TEST_F(Probes, AnIdIsNeverAnothersAlsoWhenItsIndexIs) {
     std::set<std::uint32_t> ids;
     for (std::uint32_t i = 0; i < 3 * PROBES_MAX; ++i) {
-        probes.set({wanted("work" + std::to_string(i))}, i * second);
+        probes.set({wanted("work" + std::to_string(i))}, i * probe_second);
         std::size_t using_it = 0;
         for (const auto &[id, setting] : kernel.settings)
             using_it += probes.users(id).size();
@@ -184,10 +184,10 @@ TEST_F(Probes, ABinaryThatIsMissingIsProbedWhenItAppears) {
     probes.set({wanted("work")}, 0);
     EXPECT_EQ(state(), State::Unavailable);
     EXPECT_THAT(reason(), AllOf(HasSubstr(binary.string()), HasSubstr("No such file")));
-    probes.wake(1 * second, ignore);
+    probes.wake(1 * probe_second, ignore);
     EXPECT_EQ(state(), State::Unavailable);
     deploy("work");
-    probes.wake(2 * second, ignore);
+    probes.wake(2 * probe_second, ignore);
     EXPECT_NE(state(), State::Unavailable) << reason();
     EXPECT_THAT(kernel.settled(2), SizeIs(2));
 }
@@ -198,7 +198,8 @@ TEST_F(Probes, ASymbolThatIsMissingIsLookedForInTheNextBinary) {
     EXPECT_EQ(state(), State::Unavailable);
     EXPECT_THAT(reason(), AllOf(HasSubstr(binary.string() + ": work: no such function")));
     deploy("work");
-    probes.process_seen(static_cast<std::uint32_t>(::getpid()), everybody, 100 * ms); // no need to wait for the tick
+    probes.process_seen(static_cast<std::uint32_t>(::getpid()), everybody,
+                        100 * probe_ms); // no need to wait for the tick
     EXPECT_NE(state(), State::Unavailable) << reason();
 }
 
@@ -208,14 +209,14 @@ TEST_F(Probes, AReplacedBinaryIsProbedBesideTheOldOne) {
     const auto old = inode();
     deploy("work");
     ASSERT_NE(inode(), old);
-    probes.wake(1 * second, ignore);
+    probes.wake(1 * probe_second, ignore);
     const auto live = kernel.settled(4);
     ASSERT_THAT(live, SizeIs(4));
     EXPECT_EQ(live[0].inode, old);
     EXPECT_EQ(live[2].inode, inode());
     // and one that no longer has the function is said to be so
     deploy("other");
-    probes.wake(2 * second, ignore);
+    probes.wake(2 * probe_second, ignore);
     EXPECT_EQ(state(), State::Degraded);
     EXPECT_THAT(reason(), HasSubstr("no such function"));
 }
@@ -231,7 +232,7 @@ TEST_F(Probes, ABinaryWrittenInPlaceIsProbedAnew) {
     }
     std::ofstream(binary, std::ios::binary) << bytes << "longer";
     ASSERT_EQ(inode(), same);
-    probes.wake(1 * second, ignore);
+    probes.wake(1 * probe_second, ignore);
     EXPECT_EQ(kernel.attached, 4);
     EXPECT_THAT(kernel.settled(2), SizeIs(2));
 }
@@ -272,32 +273,32 @@ TEST_F(Probes, WhatIsCalledTooOftenIsLetGoForAMinute) {
     const auto index = kernel.settled(2).front().probe;
     for (std::uint64_t t = 1; t <= 2; ++t) {
         kernel.counts[index].calls += 5000;
-        probes.wake(t * second, ignore);
+        probes.wake(t * probe_second, ignore);
         EXPECT_THAT(reason(), testing::Not(HasSubstr("detached")));
     }
     kernel.counts[index].calls += 5000;
-    probes.wake(3 * second, ignore);
+    probes.wake(3 * probe_second, ignore);
     EXPECT_EQ(state(), State::Unavailable) << "it does nothing";
     EXPECT_EQ(reason(), "detached: 5000 calls/s is above max_rate = 1000");
-    EXPECT_EQ(probes.reports().front().off_since_ns, 3 * second);
-    EXPECT_EQ(probes.reports().front().off_until_ns, 63 * second);
+    EXPECT_EQ(probes.reports().front().off_since_ns, 3 * probe_second);
+    EXPECT_EQ(probes.reports().front().off_until_ns, 63 * probe_second);
     EXPECT_EQ(logged(), 1u);
     EXPECT_THAT(kernel.settled(0), IsEmpty());
-    probes.wake(30 * second, ignore);
+    probes.wake(30 * probe_second, ignore);
     EXPECT_THAT(kernel.settled(0), IsEmpty());
-    probes.wake(64 * second, ignore);
+    probes.wake(64 * probe_second, ignore);
     EXPECT_THAT(kernel.settled(2), SizeIs(2));
-    EXPECT_EQ(kernel.settings[index].since_ns, 64 * second); // what began before was not seen to end
+    EXPECT_EQ(kernel.settings[index].since_ns, 64 * probe_second); // what began before was not seen to end
     // far beyond: at once
-    probes.wake(65 * second, ignore);
+    probes.wake(65 * probe_second, ignore);
     kernel.counts[index].calls += 50'000;
-    probes.wake(66 * second, ignore);
+    probes.wake(66 * probe_second, ignore);
     EXPECT_THAT(reason(), HasSubstr("detached: 50000 calls/s"));
-    EXPECT_EQ(probes.reports().front().off_since_ns, 3 * second) << "it has not been well in between";
+    EXPECT_EQ(probes.reports().front().off_since_ns, 3 * probe_second) << "it has not been well in between";
     EXPECT_EQ(logged(), 1u) << "once, however often it is tried in vain";
     for (std::uint64_t t = 130; t <= 133; ++t) {
         kernel.counts[index].calls += 10;
-        probes.wake(t * second, ignore);
+        probes.wake(t * probe_second, ignore);
     }
     EXPECT_NE(state(), State::Unavailable);
     EXPECT_EQ(logged(), 2u) << "and when it has come to stay";
@@ -313,19 +314,19 @@ TEST_F(Probes, OneThatIsHeldIsOffUntilItIsLetGo) {
     EXPECT_TRUE(loads[0].attached);
     EXPECT_EQ(loads[0].calls, 7u);
     EXPECT_THAT(loads[0].users, SizeIs(1));
-    probes.hold({loads[0].key}, second);
+    probes.hold({loads[0].key}, probe_second);
     EXPECT_THAT(kernel.settled(0), IsEmpty());
     EXPECT_EQ(state(), State::Unavailable);
     EXPECT_EQ(reason(), "detached: over the cost budget");
-    probes.wake(600 * second, ignore); // nobody but hold() brings it back: no tick …
+    probes.wake(600 * probe_second, ignore); // nobody but hold() brings it back: no tick …
     EXPECT_THAT(kernel.settled(0), IsEmpty());
-    probes.set({wanted("work")}, 601 * second); // … and no reload
+    probes.set({wanted("work")}, 601 * probe_second); // … and no reload
     EXPECT_THAT(kernel.settled(0), IsEmpty());
     ASSERT_THAT(probes.loads(), SizeIs(1)) << "it can be tried again";
     EXPECT_FALSE(probes.loads()[0].attached);
-    probes.hold({}, 602 * second);
+    probes.hold({}, 602 * probe_second);
     EXPECT_THAT(kernel.settled(2), SizeIs(2));
-    EXPECT_EQ(kernel.settings[index].since_ns, 602 * second); // what began before was not seen to end
+    EXPECT_EQ(kernel.settings[index].since_ns, 602 * probe_second); // what began before was not seen to end
     EXPECT_THAT(reason(), testing::Not(HasSubstr("budget")));
 }
 
@@ -368,18 +369,18 @@ TEST_F(Probes, AReloadTouchesOnlyWhatChanged) {
     deploy("work");
     probes.set({wanted("work")}, 0);
     auto again = wanted("work");
-    again.threshold_ns = 5 * ms;
+    again.threshold_ns = 5 * probe_ms;
     auto second_rule = wanted("work");
     second_rule.rule = "slower";
-    second_rule.threshold_ns = 50 * ms;
+    second_rule.threshold_ns = 50 * probe_ms;
     second_rule.when = ProbeWhen::Deadline;
-    probes.set({again, second_rule, wanted("main")}, second);
+    probes.set({again, second_rule, wanted("main")}, probe_second);
     const auto live = kernel.settled(4);
     ASSERT_THAT(live, SizeIs(4));
     EXPECT_EQ(kernel.attached, 4); // two of "work", once; two of "main"
-    EXPECT_EQ(kernel.settings[live[0].probe].threshold_ns, 5 * ms);
+    EXPECT_EQ(kernel.settings[live[0].probe].threshold_ns, 5 * probe_ms);
     EXPECT_THAT(probes.users(live[0].probe), SizeIs(2));
-    probes.set({}, 2 * second);
+    probes.set({}, 2 * probe_second);
     EXPECT_THAT(kernel.settled(0), IsEmpty());
     EXPECT_EQ(probes.next_wake(), OverdueScanner::never);
 }
@@ -400,9 +401,9 @@ TEST_F(Probes, ALibraryIsLookedForAmongTheMappings) {
     probe.enter.text = "other";
     probes.set({probe}, 0);
     probes.process_seen(pid, everybody, 0);
-    EXPECT_EQ(probes.next_wake(), 20 * ms); // it may not have been mapped yet
-    probes.wake(20 * ms, ignore);
-    EXPECT_EQ(probes.next_wake(), 220 * ms);
+    EXPECT_EQ(probes.next_wake(), 20 * probe_ms); // it may not have been mapped yet
+    probes.wake(20 * probe_ms, ignore);
+    EXPECT_EQ(probes.next_wake(), 220 * probe_ms);
 }
 
 TEST_F(Probes, ALibraryIsKnownByWhatItCallsItself) {
@@ -527,7 +528,7 @@ TEST_F(Probes, ExitsAreFollowedBeforeTheFirstCallCanBegin) {
     probes.set({deadline}, 0);
     ASSERT_TRUE(has_exits(kernel, true)) << "in every process, as the function's probes are";
     EXPECT_FALSE(kernel.exits.front().pid);
-    EXPECT_GE(std::ranges::count(kernel.exits, Role::UnwindLands, &Attachment::role), 1);
+    EXPECT_GE(std::ranges::count(kernel.exits, Recorder::UprobeRole::UnwindLands, &Attachment::role), 1);
 }
 
 TEST_F(Probes, TooManyExceptionsAreNotFollowedAndThatIsSaid) {
@@ -535,12 +536,12 @@ TEST_F(Probes, TooManyExceptionsAreNotFollowedAndThatIsSaid) {
     auto deadline = wanted("work");
     deadline.when = ProbeWhen::Deadline;
     probes.set({deadline}, 0);
-    probes.wake(1 * second, ignore);
+    probes.wake(1 * probe_second, ignore);
     kernel.counts[EXIT_PROBE].calls = LatencyProbes::exits_max_rate * 2;
-    probes.wake(2 * second, ignore);
+    probes.wake(2 * probe_second, ignore);
     EXPECT_TRUE(has_exits(kernel, false));
     EXPECT_THAT(reason(), HasSubstr("20000 exceptions and longjmps a second are too many to be followed"));
-    probes.wake(3 * second + LatencyProbes::retry_ns, ignore);
+    probes.wake(3 * probe_second + LatencyProbes::retry_ns, ignore);
     EXPECT_TRUE(has_exits(kernel, true));
 }
 
@@ -560,13 +561,13 @@ TEST_F(Probes, WhatReturnedWhileTheProcessWasOfNoInterestIsNotTold) {
     deploy("work");
     probes.set({wanted("work", false), wanted("main", false)}, 0);
     const auto pid = static_cast<std::uint32_t>(::getpid());
-    probes.process_seen(1, everybody, 1 * second); // so that the probes stay
-    probes.process_seen(pid, everybody, 1 * second);
+    probes.process_seen(1, everybody, 1 * probe_second); // so that the probes stay
+    probes.process_seen(pid, everybody, 1 * probe_second);
     const std::uint32_t index = kernel.settled(8).front().probe;
-    probes.process_seen(pid, nobody, 2 * second);
-    EXPECT_EQ(kernel.settings[index].since_ns, 1 * second);
-    probes.process_seen(pid, everybody, 3 * second);
-    EXPECT_EQ(kernel.settings[index].since_ns, 3 * second);
+    probes.process_seen(pid, nobody, 2 * probe_second);
+    EXPECT_EQ(kernel.settings[index].since_ns, 1 * probe_second);
+    probes.process_seen(pid, everybody, 3 * probe_second);
+    EXPECT_EQ(kernel.settings[index].since_ns, 3 * probe_second);
 }
 
 // ---- calls in flight ------------------------------------------------------------------
@@ -609,80 +610,80 @@ protected:
 
 TEST_F(Overdue, TheNextScanIsWhenSomethingCanBeDue) {
     EXPECT_EQ(scanner.next_scan(), OverdueScanner::never);
-    scanner.watch({{7, {100 * ms, 0}}});
+    scanner.watch({{7, {100 * probe_ms, 0}}});
     EXPECT_EQ(scanner.next_scan(), 0u);
-    EXPECT_THAT(scan(1000 * ms), IsEmpty());
-    EXPECT_EQ(scanner.next_scan(), 1105 * ms); // nothing in flight: whatever comes begins later
-    call(1, 940 * ms);
-    EXPECT_THAT(scan(1000 * ms), IsEmpty());
-    EXPECT_EQ(scanner.next_scan(), 1045 * ms);
-    EXPECT_THAT(scan(1045 * ms), ElementsAre(100 * ms));
-    EXPECT_EQ(scanner.next_scan(), 1150 * ms);
-    EXPECT_THAT(scan(1150 * ms), IsEmpty()); // once a call
+    EXPECT_THAT(scan(1000 * probe_ms), IsEmpty());
+    EXPECT_EQ(scanner.next_scan(), 1105 * probe_ms); // nothing in flight: whatever comes begins later
+    call(1, 940 * probe_ms);
+    EXPECT_THAT(scan(1000 * probe_ms), IsEmpty());
+    EXPECT_EQ(scanner.next_scan(), 1045 * probe_ms);
+    EXPECT_THAT(scan(1045 * probe_ms), ElementsAre(100 * probe_ms));
+    EXPECT_EQ(scanner.next_scan(), 1150 * probe_ms);
+    EXPECT_THAT(scan(1150 * probe_ms), IsEmpty()); // once a call
 }
 
 TEST_F(Overdue, EachThresholdFiresOnceForACall) {
-    scanner.watch({{7, {100 * ms, 0}}, {7, {10 * ms, 0}}, {8, {1 * ms, 0}}});
-    call(1, 1000 * ms);
-    EXPECT_THAT(scan(1012 * ms), ElementsAre(10 * ms));
-    EXPECT_THAT(scan(1101 * ms), ElementsAre(100 * ms));
-    EXPECT_THAT(scan(1200 * ms), IsEmpty());
-    kernel.in_flight.front().calls.frame[0].start_ns = 1190 * ms; // another call
-    EXPECT_THAT(scan(1202 * ms), ElementsAre(10 * ms));
+    scanner.watch({{7, {100 * probe_ms, 0}}, {7, {10 * probe_ms, 0}}, {8, {1 * probe_ms, 0}}});
+    call(1, 1000 * probe_ms);
+    EXPECT_THAT(scan(1012 * probe_ms), ElementsAre(10 * probe_ms));
+    EXPECT_THAT(scan(1101 * probe_ms), ElementsAre(100 * probe_ms));
+    EXPECT_THAT(scan(1200 * probe_ms), IsEmpty());
+    kernel.in_flight.front().calls.frame[0].start_ns = 1190 * probe_ms; // another call
+    EXPECT_THAT(scan(1202 * probe_ms), ElementsAre(10 * probe_ms));
 }
 
 TEST_F(Overdue, PairsCountAndWhatBeganBeforeTheProbeDoesNot) {
-    scanner.watch({{7, {10 * ms, 1000 * ms}}});
-    auto &thread = call(1, 900 * ms);
+    scanner.watch({{7, {10 * probe_ms, 1000 * probe_ms}}});
+    auto &thread = call(1, 900 * probe_ms);
     thread.calls.pairs_used = 1u << 3;
     thread.calls.pair[3].probe = 7;
-    thread.calls.pair[3].start_ns = 1001 * ms;
-    EXPECT_THAT(scan(1500 * ms), ElementsAre(10 * ms));
+    thread.calls.pair[3].start_ns = 1001 * probe_ms;
+    EXPECT_THAT(scan(1500 * probe_ms), ElementsAre(10 * probe_ms));
 }
 
 TEST_F(Overdue, AThreadThatCouldNotBeReadIsLookedAtAgainSoon) {
-    scanner.watch({{7, {10 * ms, 0}}});
-    call(1, 1000 * ms);
-    EXPECT_THAT(scan(1020 * ms), SizeIs(1));
+    scanner.watch({{7, {10 * probe_ms, 0}}});
+    call(1, 1000 * probe_ms);
+    EXPECT_THAT(scan(1020 * probe_ms), SizeIs(1));
     const auto kept = kernel.in_flight;
     kernel.in_flight.clear();
     kernel.busy = true;
-    EXPECT_THAT(scan(1030 * ms), IsEmpty());
-    EXPECT_EQ(scanner.next_scan(), 1031 * ms);
+    EXPECT_THAT(scan(1030 * probe_ms), IsEmpty());
+    EXPECT_EQ(scanner.next_scan(), 1031 * probe_ms);
     kernel.busy = false;
     kernel.in_flight = kept;
-    EXPECT_THAT(scan(1031 * ms), IsEmpty()); // fired before
+    EXPECT_THAT(scan(1031 * probe_ms), IsEmpty()); // fired before
 }
 
 TEST_F(Overdue, ACallLeftByLongjmpIsNotOverdue) {
-    scanner.watch({{7, {10 * ms, 0}}});
-    call(1, 1000 * ms);
+    scanner.watch({{7, {10 * probe_ms, 0}}});
+    call(1, 1000 * probe_ms);
     thread_file(101, "syscall", "0 0x0 0x1 0x2 0x3 0x4 0x5 0x7ffc00002000 0x7f0000000000\n");
-    EXPECT_THAT(scan(1020 * ms), IsEmpty());
+    EXPECT_THAT(scan(1020 * probe_ms), IsEmpty());
     EXPECT_EQ(scanner.left_unseen(), 1u);
-    EXPECT_THAT(scan(1040 * ms), IsEmpty());
+    EXPECT_THAT(scan(1040 * probe_ms), IsEmpty());
     EXPECT_EQ(scanner.left_unseen(), 1u);
-    call(2, 1000 * ms);
+    call(2, 1000 * probe_ms);
     thread_file(102, "syscall", "0 0x0 0x1 0x2 0x3 0x4 0x5 0x7ffc00000ff8 0x7f0000000000\n");
-    call(3, 1000 * ms);
+    call(3, 1000 * probe_ms);
     thread_file(103, "syscall", "running\n");
-    call(4, 1000 * ms); // another stack
+    call(4, 1000 * probe_ms); // another stack
     thread_file(104, "syscall", "-1 0x7fff00000000 0x7f0000000000\n");
-    EXPECT_THAT(scan(1020 * ms), SizeIs(3));
+    EXPECT_THAT(scan(1020 * probe_ms), SizeIs(3));
 }
 
 TEST_F(Overdue, WhatIsNotProvenIsCountedAndNotTold) {
-    scanner.watch({{7, {10 * ms, 0}}});
-    call(1, 1000 * ms);
-    call(2, 1000 * ms);
+    scanner.watch({{7, {10 * probe_ms, 0}}});
+    call(1, 1000 * probe_ms);
+    call(2, 1000 * probe_ms);
     std::vector<std::uint32_t> fired;
     const auto look = [&](std::uint64_t now) {
         scanner.scan(
             kernel, now, [&](const OverdueCall &overdue) { fired.push_back(overdue.thread.tid); },
             [](const OverdueCall &overdue) { return overdue.thread.tid == 101 ? "its stack is gone" : ""; });
     };
-    look(1020 * ms);
-    look(1040 * ms);
+    look(1020 * probe_ms);
+    look(1040 * probe_ms);
     EXPECT_THAT(fired, ElementsAre(102u));
     EXPECT_EQ(scanner.doubted(7).calls, 1u);
     EXPECT_EQ(scanner.doubted(7).why, "its stack is gone");
@@ -690,17 +691,17 @@ TEST_F(Overdue, WhatIsNotProvenIsCountedAndNotTold) {
 }
 
 TEST_F(Overdue, WhereTheTimeWentSoFar) {
-    auto &thread = call(1, 1000 * ms);
+    auto &thread = call(1, 1000 * probe_ms);
     auto &frame = thread.calls.frame[0];
-    frame.exec_ns = 50 * ms;
-    frame.run_delay_ns = 5 * ms;
+    frame.exec_ns = 50 * probe_ms;
+    frame.run_delay_ns = 5 * probe_ms;
     thread_file(101, "schedstat", "60000000 8000000 12\n");
-    const auto split = split_so_far(os, 101, 101, frame, 1100 * ms);
+    const auto split = split_so_far(os, 101, 101, frame, 1100 * probe_ms);
     ASSERT_TRUE(split);
-    EXPECT_EQ(split->running_ns, 10 * ms);
-    EXPECT_EQ(split->runnable_ns, 3 * ms);
-    EXPECT_EQ(split->blocked_ns, 87 * ms);
-    EXPECT_FALSE(split_so_far(os, 999, 999, frame, 1100 * ms));
+    EXPECT_EQ(split->running_ns, 10 * probe_ms);
+    EXPECT_EQ(split->runnable_ns, 3 * probe_ms);
+    EXPECT_EQ(split->blocked_ns, 87 * probe_ms);
+    EXPECT_FALSE(split_so_far(os, 999, 999, frame, 1100 * probe_ms));
 }
 
 } // namespace

@@ -99,7 +99,7 @@ TEST_P(RuleStates, SayWhatIsAttached) {
     EXPECT_EQ(said, GetParam().not_active);
 }
 
-constexpr const char *not_there = "its programs are not attached";
+constexpr const char *not_attached = "its programs are not attached";
 
 INSTANTIATE_TEST_SUITE_P(
     LifeCycle, RuleStates,
@@ -107,20 +107,20 @@ INSTANTIATE_TEST_SUITE_P(
                     Moment{"nothing",
                            {},
                            {},
-                           {{"calls", std::string("unavailable: ") + not_there},
-                            {"waits", std::string("unavailable: ") + not_there},
-                            {"hit", std::string("unavailable: ") + not_there},
-                            {"other-hit", std::string("unavailable: ") + not_there},
-                            {"failed", std::string("unavailable: ") + not_there},
-                            {"either", std::string("degraded: ") + not_there},
-                            {"both", std::string("unavailable: ") + not_there}}},
+                           {{"calls", std::string("unavailable: ") + not_attached},
+                            {"waits", std::string("unavailable: ") + not_attached},
+                            {"hit", std::string("unavailable: ") + not_attached},
+                            {"other-hit", std::string("unavailable: ") + not_attached},
+                            {"failed", std::string("unavailable: ") + not_attached},
+                            {"either", std::string("degraded: ") + not_attached},
+                            {"both", std::string("unavailable: ") + not_attached}}},
                     // a rule named anew has no step of its own: its family is what tells
                     Moment{"renamed_while_off",
                            without("syscall"),
                            {{"old-name:0", {"unavailable", "over the cost budget"}}},
-                           {{"calls", std::string("unavailable: ") + not_there},
-                            {"either", std::string("degraded: ") + not_there},
-                            {"both", std::string("unavailable: ") + not_there}}},
+                           {{"calls", std::string("unavailable: ") + not_attached},
+                            {"either", std::string("degraded: ") + not_attached},
+                            {"both", std::string("unavailable: ") + not_attached}}},
                     // of a family that stays attached for others one condition is off
                     Moment{"one_off_for_cost",
                            all_attached,
@@ -144,7 +144,7 @@ INSTANTIATE_TEST_SUITE_P(
                            all_attached,
                            {{"slow:0", {"degraded", "each call is single-stepped"}}},
                            {{"slow", "degraded: each call is single-stepped"}}}),
-    [](const auto &info) { return info.param.when; });
+    [](const auto &test) { return test.param.when; });
 
 } // namespace
 } // namespace incident::daemon

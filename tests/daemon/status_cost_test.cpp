@@ -9,12 +9,12 @@
 namespace incident::daemon {
 namespace {
 
-constexpr std::uint64_t second = 1'000'000'000;
+constexpr std::uint64_t cost_second = 1'000'000'000;
 
 class StatusCost : public ::testing::Test {
 protected:
     CostMeter meter;
-    Governor governor{{.share = 0.01, .every_ns = 60 * second}};
+    Governor governor{{.share = 0.01, .every_ns = 60 * cost_second}};
     std::optional<CostMeasurement> measured;
     nlohmann::ordered_json json() const { return cost_json({meter, governor, measured, 0}, 1 << 20); }
 };
@@ -30,13 +30,13 @@ TEST_F(StatusCost, BeforeTheFirstMeasurement) {
 }
 
 TEST_F(StatusCost, NoBudgetIsNull) {
-    governor = Governor({.share = std::nullopt, .every_ns = second});
+    governor = Governor({.share = std::nullopt, .every_ns = cost_second});
     EXPECT_TRUE(json()["budget"].is_null());
 }
 
 TEST_F(StatusCost, StepsWithSinceAndWhy) {
     measured.emplace();
-    measured->t_ns = 100 * second;
+    measured->t_ns = 100 * cost_second;
     measured->cpus = 4;
     measured->programs = 0.03;
     measured->daemon = 0.002;
@@ -88,8 +88,8 @@ TEST_F(StatusCost, ARuleThatDoesNothingHasNoCost) {
     EXPECT_TRUE(cost("disabled").is_null());
 }
 
-// 1,000,000 runs of 100 ns in a second; of these 100,000 were for processes of rule 0 and took 300 ns more, 50,000 for
-// such of rules 0 and 3, which took 500 ns more.
+// 1,000,000 runs of 100 ns in a second; of these 100,000 were for processes of rule 0 and took 300 ns more, 50,000
+// for such of rules 0 and 3, which took 500 ns more.
 TEST(OwnPart, WhatIsForStrangersIsNoRules) {
     const Cost all{.ns_per_run = 155, .runs_per_second = 1e6, .cpu_share = 0.155};
     const auto part = own_part("p", all,

@@ -13,7 +13,7 @@
 namespace incident::daemon {
 namespace {
 
-std::vector<rules::Rule> parsed(const std::string &text) {
+std::vector<rules::Rule> parsed_rules(const std::string &text) {
     auto result = rules::parse_rules({{"test.toml", text}}, {});
     for (const auto &diagnostic : result.diagnostics)
         ADD_FAILURE() << diagnostic.text();
@@ -32,14 +32,14 @@ std::uint64_t calls_about(const TriggerPlan &plan, const std::string &name) {
 }
 
 TEST(TriggerPlan, SignalsNeedNoBit) {
-    const auto plan = plan_triggers(parsed(rule("crash", "on = \"signal\"")), true);
+    const auto plan = plan_triggers(parsed_rules(rule("crash", "on = \"signal\"")), true);
     EXPECT_FALSE(plan.any());
     EXPECT_FALSE(plan.ask_rules);
 }
 
 TEST(TriggerPlan, SignalsThatDoNotKillAreLookedAtOfTheRulesProcessesAlone) {
-    const auto rules = parsed(rule("winch", "on = \"signal\"\nsignals = [\"SIGWINCH\"]\nfatal = false\n"
-                                            "match = { comm = \"a*\" }"));
+    const auto rules = parsed_rules(rule("winch", "on = \"signal\"\nsignals = [\"SIGWINCH\"]\nfatal = false\n"
+                                                  "match = { comm = \"a*\" }"));
     const auto plan = plan_triggers(rules, false);
     EXPECT_EQ(plan.signal, 1u);
     EXPECT_TRUE(plan.ask_rules);
@@ -49,8 +49,9 @@ TEST(TriggerPlan, SignalsThatDoNotKillAreLookedAtOfTheRulesProcessesAlone) {
 
 TEST(TriggerPlan, ARuleThatAsksForHeapsIsToldOfItsProcesses) {
     const auto plan = plan_triggers(
-        parsed(rule("crash", "on = \"signal\"\nmatch = { exe = [\"/a\"] }\ncontext = { allocations = \"sizes\" }") +
-               rule("other", "on = \"signal\"\nmatch = { exe = [\"/b\"] }")),
+        parsed_rules(
+            rule("crash", "on = \"signal\"\nmatch = { exe = [\"/a\"] }\ncontext = { allocations = \"sizes\" }") +
+            rule("other", "on = \"signal\"\nmatch = { exe = [\"/b\"] }")),
         true);
     EXPECT_NE(plan.heap, 0u);
     EXPECT_EQ(plan.told(), plan.heap);
@@ -59,7 +60,7 @@ TEST(TriggerPlan, ARuleThatAsksForHeapsIsToldOfItsProcesses) {
 
 TEST(TriggerPlan, ASyscallConditionSaysWhichCallsAndErrors) {
     const auto plan = plan_triggers(
-        parsed(rule("a", "on = \"syscall\"\nsyscall = \"openat\"\nerrno = [\"ENOENT\", \"EHWPOISON\"]")), false);
+        parsed_rules(rule("a", "on = \"syscall\"\nsyscall = \"openat\"\nerrno = [\"ENOENT\", \"EHWPOISON\"]")), false);
     EXPECT_EQ(plan.syscall, 1u);
     EXPECT_EQ(calls_about(plan, "openat"), 1u);
     EXPECT_EQ(calls_about(plan, "close"), 0u);
@@ -72,13 +73,13 @@ TEST(TriggerPlan, ASyscallConditionSaysWhichCallsAndErrors) {
 
 TEST(TriggerPlan, WhatIsCountedIsNotCapturedAtEachMatch) {
     const auto plan =
-        plan_triggers(parsed(rule("a", "on = \"syscall\"\nerrno = \"any\"\ncount = 5\nwindow = \"1s\"")), false);
+        plan_triggers(parsed_rules(rule("a", "on = \"syscall\"\nerrno = \"any\"\ncount = 5\nwindow = \"1s\"")), false);
     EXPECT_FALSE(plan.settings[0].each);
 }
 
 TEST(TriggerPlan, AProcessHasTheBitsOfTheRulesAboutIt) {
-    const auto rules = parsed(rule("a", "on = \"exit\"\nmatch = { comm = \"a*\" }") + rule("b", "on = \"exit\"") +
-                              rule("c", "on = \"exit\"\nmatch = { comm = \"c\" }"));
+    const auto rules = parsed_rules(rule("a", "on = \"exit\"\nmatch = { comm = \"a*\" }") + rule("b", "on = \"exit\"") +
+                                    rule("c", "on = \"exit\"\nmatch = { comm = \"c\" }"));
     const auto plan = plan_triggers(rules, false);
     EXPECT_TRUE(plan.ask_rules);
     rules::ProcessFacts process;
@@ -89,15 +90,18 @@ TEST(TriggerPlan, AProcessHasTheBitsOfTheRulesAboutIt) {
 
 TEST(TriggerPlan, TheKernelDumpsOnlyWhereOneMatchIsTheWholeRule) {
     const std::string slow = "on = \"syscall\"\nslower_than = \"1s\"\ndump = \"SIGABRT\"\n";
-    const auto one = parsed(rule("a", slow));
+    const auto one = parsed_rules(rule("a", slow));
     EXPECT_EQ(plan_triggers(one, true).settings[0].dump_signal, static_cast<__u32>(SIGABRT));
     EXPECT_EQ(plan_triggers(one, false).settings[0].dump_signal, 0u) << "[safety] allow_dump";
     EXPECT_EQ(plan_triggers(one, true).dumping(), 1u);
     EXPECT_EQ(plan_triggers(one, false).dumping(), 0u);
-    EXPECT_EQ(plan_triggers(parsed(rule("a", slow + "limit = { cooldown = \"1h\" }")), true).settings[0].dump_signal,
+    EXPECT_EQ(
+        plan_triggers(parsed_rules(rule("a", slow + "limit = { cooldown = \"1h\" }")), true).settings[0].dump_signal,
+        0u);
+    EXPECT_EQ(plan_triggers(parsed_rules(rule("a", slow + "limit = { per_hour = 5 }")), true).settings[0].dump_signal,
               0u);
-    EXPECT_EQ(plan_triggers(parsed(rule("a", slow + "limit = { per_hour = 5 }")), true).settings[0].dump_signal, 0u);
-    EXPECT_EQ(plan_triggers(parsed(rule("a", slow + "count = 2\nwindow = \"1s\"")), true).settings[0].dump_signal, 0u);
+    EXPECT_EQ(plan_triggers(parsed_rules(rule("a", slow + "count = 2\nwindow = \"1s\"")), true).settings[0].dump_signal,
+              0u);
 }
 
 TEST(TriggerPlan, BeyondItsBitsConditionsShareTheLastAndItsLoosestTest) {
@@ -106,7 +110,7 @@ TEST(TriggerPlan, BeyondItsBitsConditionsShareTheLastAndItsLoosestTest) {
         text += rule(fmt::format("x{}", i), "on = \"exit\"");
     text += rule("strict", "on = \"syscall\"\nsyscall = \"openat\"\nslower_than = \"5s\"\nerrno = \"EIO\"");
     text += rule("loose", "on = \"syscall\"\nsyscall = \"read\"\nslower_than = \"1s\"");
-    const auto plan = plan_triggers(parsed(text), false);
+    const auto plan = plan_triggers(parsed_rules(text), false);
     const auto &last = plan.settings[RULE_BITS - 1];
     EXPECT_EQ(last.slower_than_ns, 1'000'000'000u);
     EXPECT_FALSE(last.failed);
@@ -117,7 +121,7 @@ TEST(TriggerPlan, BeyondItsBitsConditionsShareTheLastAndItsLoosestTest) {
 
 TEST(TriggerPlan, WhichRulesNeedDurations) {
     const auto durations = [](const std::string &what) {
-        return plan_triggers(parsed(rule("a", what)), false).durations;
+        return plan_triggers(parsed_rules(rule("a", what)), false).durations;
     };
     EXPECT_FALSE(durations("on = \"syscall\"\nerrno = \"EIO\""));
     EXPECT_FALSE(durations("on = \"exit\""));
@@ -127,10 +131,10 @@ TEST(TriggerPlan, WhichRulesNeedDurations) {
 
 TEST(TriggerPlan, DeadlinesOfWaits) {
     const auto plan =
-        plan_triggers(parsed(rule("a", "on = \"blocked\"\nthreshold = \"5s\"\nwhen = \"deadline\"") +
-                             rule("b", "on = \"blocked\"\nthreshold = \"1s\"\nwhen = \"deadline\"\nidle = true") +
-                             rule("c", "on = \"blocked\"\nthreshold = \"100ms\"") +
-                             rule("d", "on = \"blocked\"\nthreshold = \"5s\"\nwhen = \"deadline\"")),
+        plan_triggers(parsed_rules(rule("a", "on = \"blocked\"\nthreshold = \"5s\"\nwhen = \"deadline\"") +
+                                   rule("b", "on = \"blocked\"\nthreshold = \"1s\"\nwhen = \"deadline\"\nidle = true") +
+                                   rule("c", "on = \"blocked\"\nthreshold = \"100ms\"") +
+                                   rule("d", "on = \"blocked\"\nthreshold = \"5s\"\nwhen = \"deadline\"")),
                       false);
     EXPECT_EQ(plan.blocked_deadlines, (std::vector<std::uint64_t>{1'000'000'000, 5'000'000'000}));
     EXPECT_EQ(plan.blocked_min_ns, 100'000'000u);

@@ -11,7 +11,7 @@ namespace incident::postmortem::test {
 namespace {
 
 // Written to: counter, tls_value.  Small stacks: the full core has all of them.
-const char *const program = R"(
+const char *const victim_source = R"(
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -64,7 +64,7 @@ CoreVictim::CoreVictim(const std::string &flags) {
         return;
     }
     dir_ = name;
-    write_file(dir_ / "victim.c", program);
+    write_file(dir_ / "victim.c", victim_source);
     if (const Output made = run("gcc -g -O2 -fomit-frame-pointer -pthread " + flags + " -o victim victim.c");
         made.code != 0) {
         problem_ = made.err;
@@ -74,7 +74,7 @@ CoreVictim::CoreVictim(const std::string &flags) {
                                "-ex run -ex \"python open('maps', 'w').write(open('/proc/%d/maps' % "
                                "gdb.selected_inferior().pid).read())\" -ex 'gcore core' -ex kill ./victim");
     if (stopped.code != 0 || !std::filesystem::exists(core()))
-        problem_ = "gdb cannot run a program here: " + stopped.out + stopped.err;
+        problem_ = "gdb cannot run a victim_source here: " + stopped.out + stopped.err;
 }
 
 CoreVictim::~CoreVictim() {

@@ -9,9 +9,9 @@ namespace {
 
 constexpr std::uint64_t entry = 0x1000;
 
-class Code : public ProcessMemory {
+class CodeMemory : public ProcessMemory {
 public:
-    explicit Code(std::string bytes) : bytes_(std::move(bytes)) {}
+    explicit CodeMemory(std::string bytes) : bytes_(std::move(bytes)) {}
     std::size_t read(std::uint64_t address, std::span<char> into) override {
         if (address < entry || address >= entry + bytes_.size())
             return 0;
@@ -26,7 +26,7 @@ private:
 };
 
 bool untouched(const std::string &bytes, std::uint64_t ip, std::string_view reg = "rdi") {
-    Code code(bytes);
+    CodeMemory code(bytes);
     return untouched_since_entry(reg, entry, code.end(), entry + ip, code);
 }
 
@@ -59,7 +59,7 @@ TEST(EntryRegister, WhatCannotBeReadIsNotClaimed) {
     EXPECT_FALSE(untouched("\x06" + load, 1)) << "no instruction";
     EXPECT_FALSE(untouched(load, 2)) << "outside of the function";
     EXPECT_FALSE(untouched(load, 0, "rax"));
-    Code code(load);
+    CodeMemory code(load);
     EXPECT_FALSE(untouched_since_entry("rdi", entry, code.end() + 1, entry, code)) << "not all of it is there";
 }
 

@@ -15,7 +15,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr std::uint64_t trigger = 1'000'000'000;
+constexpr std::uint64_t gdb_trigger = 1'000'000'000;
 
 class HeapGdb : public testing::Test {
 protected:
@@ -29,7 +29,7 @@ protected:
         heap = printed_number(said.at("print heap"));
         main = printed_number(said.at("print main"));
         ASSERT_NE(heap, 0u);
-        lab.snapshot.read_ns = trigger + 1000;
+        lab.snapshot.read_ns = gdb_trigger + 1000;
     }
 
     void store() {
@@ -57,7 +57,7 @@ protected:
 
 TEST_F(HeapGdb, SaysWhatInfoSays) {
     lab.malloc(1000, heap, 24, 1, 101).free(2000, heap, 2).realloc(3000, 3100, heap - 0x100, heap, 100, 3);
-    lab.free(trigger - 5000, heap, 2, 101).free(trigger - 1000, heap, 4);
+    lab.free(gdb_trigger - 5000, heap, 2, 101).free(gdb_trigger - 1000, heap, 4);
     for (const std::uint64_t id : {1, 2, 3, 4})
         add_stack(id);
     store();

@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-constexpr std::uint64_t code = 0x1000, trigger = 10'000;
+constexpr std::uint64_t code = 0x1000, verdict_trigger = 10'000;
 
 // Thread 100 of process 100 at one instruction, its rdi the pointer in question.
 class HeapVerdict : public testing::Test {
@@ -62,7 +62,7 @@ protected:
                         {"code_name", "SEGV_MAPERR"},
                         {"address", hex(memory.address)},
                         {"fatal", true}}},
-                      {"clocks", {{"trigger_ns", trigger}}}};
+                      {"clocks", {{"trigger_ns", verdict_trigger}}}};
     }
 
     void aborts(const std::string &message) {
@@ -78,7 +78,7 @@ protected:
                         {"code_name", "SI_TKILL"},
                         {"fatal", true},
                         {"sender", {{"pid", 100}}}}},
-                      {"clocks", {{"trigger_ns", trigger}}}};
+                      {"clocks", {{"trigger_ns", verdict_trigger}}}};
     }
 
     // A call stack of one caller of that name.
@@ -149,7 +149,7 @@ TEST_F(HeapVerdict, OfMemoryGivenOutAgainNothingIsSaid) {
 }
 
 TEST_F(HeapVerdict, FreedAfterTheFaultIsNotBefore) {
-    lab.malloc(1000, 0x50000, 64).free(trigger + 5, 0x50000);
+    lab.malloc(1000, 0x50000, 64).free(verdict_trigger + 5, 0x50000);
     faults(0x50000, 16);
     EXPECT_THAT(sentence(), Not(HasSubstr("after free")));
 }

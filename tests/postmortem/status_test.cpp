@@ -25,7 +25,7 @@ public:
         thread_ = std::jthread([this, reply = std::move(reply)] {
             const int peer = accept(fd_, nullptr, nullptr);
             char byte = 0;
-            while (byte != '\n' && read(peer, &byte, 1) == 1)
+            while (byte != '\n' && ::read(peer, &byte, 1) == 1)
                 question += byte;
             for (std::size_t sent = 0; sent < reply.size();) {
                 const ssize_t wrote = send(peer, reply.data() + sent, reply.size() - sent, MSG_NOSIGNAL);

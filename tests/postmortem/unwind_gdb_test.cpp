@@ -9,13 +9,13 @@
 namespace incident::postmortem::test {
 namespace {
 
-AnalyseOptions quick() {
+AnalyseOptions quick_analysis() {
     AnalyseOptions options;
     options.install_hints = false;
     return options;
 }
 
-Analysis expect_same(const Crash &crash, const std::string &what, AnalyseOptions options = quick()) {
+Analysis expect_same(const Crash &crash, const std::string &what, AnalyseOptions options = quick_analysis()) {
     const auto files = open_module_files(crash.image);
     const Analysis analysis = analyse(crash.image, files, options);
     EXPECT_THAT(analysis.notes, testing::IsEmpty()) << what;

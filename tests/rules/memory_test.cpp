@@ -7,7 +7,7 @@
 namespace incident::rules {
 namespace {
 
-Event sample(std::uint64_t t_ns, std::uint64_t rss, const ProcessFacts &of = process(42)) {
+Event rss_sample(std::uint64_t t_ns, std::uint64_t rss, const ProcessFacts &of = process(42)) {
     return event(t_ns, MemoryEvent{rss}, of);
 }
 
@@ -15,7 +15,7 @@ Event sample(std::uint64_t t_ns, std::uint64_t rss, const ProcessFacts &of = pro
 std::string of(Engine &engine, const std::vector<std::uint64_t> &mebibytes, std::uint64_t first = 1) {
     std::string verdicts;
     for (std::size_t i = 0; i < mebibytes.size(); ++i)
-        verdicts += verdict(engine, sample((first + i) * second, mebibytes[i] * MiB));
+        verdicts += verdict(engine, rss_sample((first + i) * second, mebibytes[i] * MiB));
     return verdicts;
 }
 
@@ -51,29 +51,29 @@ TEST(Memory, BothMustHold) {
 
 TEST(Memory, SaysWhyNot) {
     Engine above = engine_of(rule_on("memory", "rss_above = \"1GiB\""));
-    EXPECT_EQ(above.decide(sample(1, 3 * MiB))[0].why, "rss_above: 3072 KiB, not above 1GiB");
+    EXPECT_EQ(above.decide(rss_sample(1, 3 * MiB))[0].why, "rss_above: 3072 KiB, not above 1GiB");
     Engine growth = engine_of(rule_on("memory", "growth = \"100MiB\"\nwithin = \"1m\""));
-    growth.decide(sample(1, 1 * MiB));
-    EXPECT_EQ(growth.decide(sample(2, 2 * MiB))[0].why, "growth: 1024 KiB within 1m, less than 100MiB");
+    growth.decide(rss_sample(1, 1 * MiB));
+    EXPECT_EQ(growth.decide(rss_sample(2, 2 * MiB))[0].why, "growth: 1024 KiB within 1m, less than 100MiB");
     EXPECT_EQ(of(above, {2000}), "F");
-    EXPECT_EQ(above.decide(sample(9 * second, 2000 * MiB))[0].why,
+    EXPECT_EQ(above.decide(rss_sample(9 * second, 2000 * MiB))[0].why,
               "memory: it matched already, and has not fallen below since");
 }
 
 TEST(Memory, ProcessesAreApart) {
     Engine engine = engine_of(rule_on("memory", "growth = \"100MiB\"\nwithin = \"1m\""));
-    EXPECT_EQ(verdict(engine, sample(1, 0, process(1))), '.');
-    EXPECT_EQ(verdict(engine, sample(2, 200 * MiB, process(2))), '.');
+    EXPECT_EQ(verdict(engine, rss_sample(1, 0, process(1))), '.');
+    EXPECT_EQ(verdict(engine, rss_sample(2, 200 * MiB, process(2))), '.');
     ProcessFacts reused = process(1);
     reused.start_boot_ns = 5;
-    EXPECT_EQ(verdict(engine, sample(3, 200 * MiB, reused)), '.');
-    EXPECT_EQ(verdict(engine, sample(4, 200 * MiB, process(1))), 'F');
+    EXPECT_EQ(verdict(engine, rss_sample(3, 200 * MiB, reused)), '.');
+    EXPECT_EQ(verdict(engine, rss_sample(4, 200 * MiB, process(1))), 'F');
 }
 
 TEST(Memory, AFiringNamesItsSamples) {
     Engine engine = engine_of(rule_on("memory", "growth = \"100MiB\"\nwithin = \"1m\""));
     EXPECT_EQ(of(engine, {80, 50, 90, 70, 100}), ".....");
-    const auto decisions = engine.decide(sample(6 * second, 150 * MiB));
+    const auto decisions = engine.decide(rss_sample(6 * second, 150 * MiB));
     ASSERT_EQ(decisions[0].verdict, Verdict::Fire);
     std::vector<std::uint64_t> rss;
     for (const Matched &match : decisions[0].matches)
@@ -95,18 +95,18 @@ TEST(Memory, ManySamplesWithinALongTime) {
     Engine engine = engine_of(rule_on("memory", "growth = \"1GiB\"\nwithin = \"1h\""));
     std::size_t fired = 0;
     for (std::uint64_t i = 0; i < 3600 && fired == 0; ++i) // 300 KiB a second: 1 GiB in 58.3 minutes
-        if (verdict(engine, sample(i * second, i * 300 * KiB)) == 'F')
+        if (verdict(engine, rss_sample(i * second, i * 300 * KiB)) == 'F')
             fired = i;
-    EXPECT_EQ(fired, 3496u) << "the first sample 1 GiB above the first of all";
+    EXPECT_EQ(fired, 3496u) << "the first rss_sample 1 GiB above the first of all";
     Engine slower = engine_of(rule_on("memory", "growth = \"1GiB\"\nwithin = \"1h\""));
     for (std::uint64_t i = 0; i < 20000; ++i) // 290 KiB a second: never 1 GiB in an hour
-        ASSERT_EQ(verdict(slower, sample(i * second, i * 290 * KiB)), '.') << i;
+        ASSERT_EQ(verdict(slower, rss_sample(i * second, i * 290 * KiB)), '.') << i;
 }
 
 TEST(Memory, ProcessesThatAreGoneAreNotCountedAsForgotten) {
     Engine engine = engine_of(rule_on("memory", "growth = \"100MiB\"\nwithin = \"1m\""));
     for (std::uint32_t pid = 1; pid <= 20000; ++pid)
-        engine.decide(sample(pid * second, 1, process(pid)));
+        engine.decide(rss_sample(pid * second, 1, process(pid)));
     EXPECT_EQ(engine.counters("r").forgotten_keys, 0u);
 }
 

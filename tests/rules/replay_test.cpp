@@ -36,7 +36,7 @@ std::vector<std::string> replayed(const std::string &rules, const std::vector<Re
 Event crash(std::uint64_t t_ns, int signal = SIGSEGV) {
     return event(t_ns, SignalEvent{.number = signal, .fatal = true, .from_kernel = true});
 }
-Event waiting(std::uint64_t t_ns, std::uint64_t stalled) {
+Event reclaiming(std::uint64_t t_ns, std::uint64_t stalled) {
     return event(t_ns, ReclaimEvent{.stalled_ns = stalled});
 }
 
@@ -64,7 +64,7 @@ TEST(Replay, EditedRulesSayWhyNot) {
 std::vector<Event> waits(std::size_t count, std::uint64_t stalled, std::uint64_t apart) {
     std::vector<Event> events;
     for (std::size_t i = 0; i < count; ++i)
-        events.push_back(waiting((i + 1) * apart, stalled));
+        events.push_back(reclaiming((i + 1) * apart, stalled));
     return events;
 }
 
@@ -152,8 +152,8 @@ std::string all_of(const std::string &within, const std::string &errno_name) {
 }
 
 TEST(Replay, AllOfSeveralConditions) {
-    const auto recorded =
-        record(all_of("30s", "ENOENT"), {waiting(1 * second, 5 * ms), event(21 * second, SyscallEvent{"openat", -2})});
+    const auto recorded = record(all_of("30s", "ENOENT"),
+                                 {reclaiming(1 * second, 5 * ms), event(21 * second, SyscallEvent{"openat", -2})});
     ASSERT_EQ(recorded.size(), 1u);
     EXPECT_EQ(replayed(all_of("30s", "ENOENT"), recorded).at(0), "r: fire");
     EXPECT_EQ(replayed(all_of("10s", "ENOENT"), recorded).at(0),
@@ -162,7 +162,7 @@ TEST(Replay, AllOfSeveralConditions) {
 }
 
 TEST(Replay, OddRecordsAreTaken) {
-    Recorded bare{.rule = "r", .condition = 7, .event = waiting(5, 5 * ms)};
+    Recorded bare{.rule = "r", .condition = 7, .event = reclaiming(5, 5 * ms)};
     bare.matches = {{9, 1, 99}, {5, 5 * ms, 7}, {1, 1, 7}};
     bare.matches_total = UINT64_MAX;
     EXPECT_EQ(replayed(rule_on("reclaim", "slower_than = \"5ms\""), {bare}).at(0), "r: fire");

@@ -8,7 +8,8 @@ namespace {
 constexpr std::uint64_t minute = 60'000'000'000;
 
 // 'F'ull, 'L'ight, 'c'ounted, of one signature at each of these minutes.
-std::string at(StormPolicy &policy, const std::vector<std::uint64_t> &minutes, const std::string &signature = "s") {
+std::string kept_at(StormPolicy &policy, const std::vector<std::uint64_t> &minutes,
+                    const std::string &signature = "s") {
     std::string out;
     for (const std::uint64_t t : minutes) {
         const Keep keep = policy.judge(signature, "kind", t * minute).keep;
@@ -19,15 +20,15 @@ std::string at(StormPolicy &policy, const std::vector<std::uint64_t> &minutes, c
 
 TEST(Storm, FullThenLightThenCounted) {
     StormPolicy policy({.full = 2, .light = 3, .window = std::chrono::hours(1)});
-    EXPECT_EQ(at(policy, {0, 1, 2, 3, 4, 5, 6}), "FFLLLcc");
-    EXPECT_EQ(at(policy, {7}, "other"), "F") << "each signature has its own";
+    EXPECT_EQ(kept_at(policy, {0, 1, 2, 3, 4, 5, 6}), "FFLLLcc");
+    EXPECT_EQ(kept_at(policy, {7}, "other"), "F") << "each signature has its own";
     EXPECT_EQ(policy.counted(), 2u);
 }
 
 TEST(Storm, BeginsAnewAfterTheWindow) {
     StormPolicy policy({.full = 1, .light = 1, .window = std::chrono::hours(1)});
-    EXPECT_EQ(at(policy, {10, 20, 30, 69, 70, 71, 72}), "FLccFLc") << "the window is from the first on";
-    EXPECT_EQ(at(policy, {500}), "F");
+    EXPECT_EQ(kept_at(policy, {10, 20, 30, 69, 70, 71, 72}), "FLccFLc") << "the window is from the first on";
+    EXPECT_EQ(kept_at(policy, {500}), "F");
 }
 
 TEST(Storm, SaysHowManyAlikeAndHowManyOnlyCounted) {
@@ -57,15 +58,15 @@ TEST(Storm, OneOfWhichOnlyItsKindIsKnownCountsAsTheLastOfItsKind) {
 
 TEST(Storm, TimesOutOfOrder) {
     StormPolicy policy({.full = 1, .light = 1, .window = std::chrono::hours(1)});
-    EXPECT_EQ(at(policy, {100, 50, 10}), "FLc");
-    EXPECT_EQ(at(policy, {160, 150}), "FL");
+    EXPECT_EQ(kept_at(policy, {100, 50, 10}), "FLc");
+    EXPECT_EQ(kept_at(policy, {160, 150}), "FL");
 }
 
 TEST(Storm, Lines) {
     StormPolicy policy({.full = 1, .light = 1, .window = std::chrono::hours(1)});
-    at(policy, {1, 2, 3, 4}, "often");
-    at(policy, {5}, "once");
-    at(policy, {6, 7}, "twice");
+    kept_at(policy, {1, 2, 3, 4}, "often");
+    kept_at(policy, {5}, "once");
+    kept_at(policy, {6, 7}, "twice");
     const auto lines = policy.lines(2);
     ASSERT_EQ(lines.size(), 2u);
     EXPECT_EQ(lines[0].signature, "often");
@@ -81,20 +82,20 @@ TEST(Storm, Lines) {
 TEST(Storm, SignaturesAreBounded) {
     StormPolicy policy({.full = 1, .light = 0, .window = std::chrono::hours(1)});
     for (int i = 0; i < 1024; ++i)
-        EXPECT_EQ(at(policy, {1}, std::to_string(i)), "F");
-    EXPECT_EQ(at(policy, {2}, "0"), "c"); // seen now: 1 is the oldest
-    EXPECT_EQ(at(policy, {3}, "new"), "F");
+        EXPECT_EQ(kept_at(policy, {1}, std::to_string(i)), "F");
+    EXPECT_EQ(kept_at(policy, {2}, "0"), "c"); // seen now: 1 is the oldest
+    EXPECT_EQ(kept_at(policy, {3}, "new"), "F");
     EXPECT_EQ(policy.lines(5000).size(), 1024u);
-    EXPECT_EQ(at(policy, {4}, "0"), "c");
-    EXPECT_EQ(at(policy, {4}, "1"), "F") << "forgotten, so it starts afresh";
+    EXPECT_EQ(kept_at(policy, {4}, "0"), "c");
+    EXPECT_EQ(kept_at(policy, {4}, "1"), "F") << "forgotten, so it starts afresh";
     EXPECT_EQ(policy.counted(), 2u);
 }
 
 TEST(Storm, CanBeMoved) {
     StormPolicy first({.full = 1, .light = 0});
-    at(first, {1});
+    kept_at(first, {1});
     StormPolicy second(std::move(first));
-    EXPECT_EQ(at(second, {2}), "c");
+    EXPECT_EQ(kept_at(second, {2}), "c");
 }
 
 } // namespace

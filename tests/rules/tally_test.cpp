@@ -8,17 +8,17 @@
 namespace incident::rules {
 namespace {
 
-Event failing(std::uint64_t t_ns, const ProcessFacts &of = process(42)) {
+Event failing_call(std::uint64_t t_ns, const ProcessFacts &of = process(42)) {
     return event(t_ns, SyscallEvent{.name = "openat", .ret = -2, .duration_ns = 1 * ms}, of);
 }
-Event waiting(std::uint64_t t_ns, std::uint64_t stalled, const ProcessFacts &of = process(42)) {
+Event blocked_for(std::uint64_t t_ns, std::uint64_t stalled, const ProcessFacts &of = process(42)) {
     return event(t_ns, ReclaimEvent{.stalled_ns = stalled}, of);
 }
 
-std::string at(Engine &engine, const std::vector<std::uint64_t> &times) {
+std::string fired_at(Engine &engine, const std::vector<std::uint64_t> &times) {
     std::string verdicts;
     for (const std::uint64_t t : times)
-        verdicts += verdict(engine, failing(t));
+        verdicts += verdict(engine, failing_call(t));
     return verdicts;
 }
 
@@ -26,19 +26,19 @@ const std::string three_in_ten = "errno = \"any\"\ncount = 3\nwindow = \"10s\"";
 
 TEST(Tally, CountWithinTheWindow) {
     Engine engine = engine_of(rule_on("syscall", three_in_ten));
-    EXPECT_EQ(at(engine, {0, 5 * second, 10 * second}), "ccF") << "ten seconds apart are within ten seconds";
-    EXPECT_EQ(at(engine, {100 * second, 105 * second, 110 * second + 1}), "ccc");
-    EXPECT_EQ(at(engine, {115 * second}), "F") << "105, 110, 115";
+    EXPECT_EQ(fired_at(engine, {0, 5 * second, 10 * second}), "ccF") << "ten seconds apart are within ten seconds";
+    EXPECT_EQ(fired_at(engine, {100 * second, 105 * second, 110 * second + 1}), "ccc");
+    EXPECT_EQ(fired_at(engine, {115 * second}), "F") << "105, 110, 115";
 }
 
 TEST(Tally, AFiringStartsItAfresh) {
     Engine engine = engine_of(rule_on("syscall", three_in_ten));
-    EXPECT_EQ(at(engine, {1, 2, 3, 4, 5, 6, 7}), "ccFccFc");
+    EXPECT_EQ(fired_at(engine, {1, 2, 3, 4, 5, 6, 7}), "ccFccFc");
 }
 
 TEST(Tally, ASuppressedFiringStartsItAfresh) {
     Engine engine = engine_of(rule_on("syscall", three_in_ten + "\nlimit.cooldown = \"1h\""));
-    EXPECT_EQ(at(engine, {1, 2, 3, 4, 5, 6, 7}), "ccFccsc");
+    EXPECT_EQ(fired_at(engine, {1, 2, 3, 4, 5, 6, 7}), "ccFccsc");
     const RuleCounters counters = engine.counters("r");
     EXPECT_EQ(counters.matched, 7u);
     EXPECT_EQ(counters.fired, 1u);
@@ -47,18 +47,18 @@ TEST(Tally, ASuppressedFiringStartsItAfresh) {
 
 TEST(Tally, SaysHowManyAreMissing) {
     Engine engine = engine_of(rule_on("syscall", three_in_ten));
-    engine.decide(failing(1));
-    EXPECT_EQ(engine.decide(failing(2))[0].why, "count: 2 of 3 within 10s");
+    engine.decide(failing_call(1));
+    EXPECT_EQ(engine.decide(failing_call(2))[0].why, "count: 2 of 3 within 10s");
     Engine reclaim = engine_of(rule_on("reclaim", "count = 5\nstalled = \"900ms\"\nwindow = \"30s\""));
-    EXPECT_EQ(reclaim.decide(waiting(1, 120 * ms))[0].why, "count: 1 of 5, stalled: 120ms of 900ms within 30s");
+    EXPECT_EQ(reclaim.decide(blocked_for(1, 120 * ms))[0].why, "count: 1 of 5, stalled: 120ms of 900ms within 30s");
 }
 
 TEST(Tally, FiringNamesItsMatches) {
     Engine engine = engine_of(rule_on("reclaim", "stalled = \"100ms\"\nwindow = \"10s\""));
-    engine.decide(waiting(0, 20 * ms)); // out of the window by then
-    engine.decide(waiting(5 * second, 40 * ms));
-    engine.decide(waiting(6 * second, 30 * ms));
-    const auto decisions = engine.decide(waiting(12 * second, 31 * ms));
+    engine.decide(blocked_for(0, 20 * ms)); // out of the window by then
+    engine.decide(blocked_for(5 * second, 40 * ms));
+    engine.decide(blocked_for(6 * second, 30 * ms));
+    const auto decisions = engine.decide(blocked_for(12 * second, 31 * ms));
     ASSERT_EQ(decisions.size(), 1u);
     const Decision &d = decisions[0];
     EXPECT_EQ(d.verdict, Verdict::Fire);
@@ -74,28 +74,28 @@ TEST(Tally, FiringNamesItsMatches) {
 TEST(Tally, EitherThatManyOrThatMuch) {
     const std::string rule = rule_on("reclaim", "count = 3\nstalled = \"1s\"\nwindow = \"1m\"");
     Engine many = engine_of(rule), much = engine_of(rule);
-    EXPECT_EQ(verdict(many, waiting(1, 1)), 'c');
-    EXPECT_EQ(verdict(many, waiting(2, 1)), 'c');
-    EXPECT_EQ(verdict(many, waiting(3, 1)), 'F');
-    EXPECT_EQ(verdict(much, waiting(1, 999 * ms)), 'c');
-    EXPECT_EQ(verdict(much, waiting(2, 1 * ms)), 'F');
+    EXPECT_EQ(verdict(many, blocked_for(1, 1)), 'c');
+    EXPECT_EQ(verdict(many, blocked_for(2, 1)), 'c');
+    EXPECT_EQ(verdict(many, blocked_for(3, 1)), 'F');
+    EXPECT_EQ(verdict(much, blocked_for(1, 999 * ms)), 'c');
+    EXPECT_EQ(verdict(much, blocked_for(2, 1 * ms)), 'F');
 }
 
 TEST(Tally, OneLongWaitIsEnoughTime) {
     Engine engine = engine_of(rule_on("reclaim", "stalled = \"1s\"\nwindow = \"10s\""));
-    EXPECT_EQ(verdict(engine, waiting(1, 20 * second)), 'F');
+    EXPECT_EQ(verdict(engine, blocked_for(1, 20 * second)), 'F');
 }
 
 // Three matches of different processes: who is counted together?
 std::string three(const std::string &by) {
     Engine engine = engine_of(rule_on("syscall", "errno = \"any\"\ncount = 2\nwindow = \"10s\"\nby = \"" + by + "\""));
     std::string out;
-    out += verdict(engine, failing(1, process(1, "/a")));
-    out += verdict(engine, failing(2, process(2, "/b")));
-    out += verdict(engine, failing(3, process(3, "/b")));
+    out += verdict(engine, failing_call(1, process(1, "/a")));
+    out += verdict(engine, failing_call(2, process(2, "/b")));
+    out += verdict(engine, failing_call(3, process(3, "/b")));
     ProcessFacts reused = process(1, "/a");
     reused.start_boot_ns += 1;
-    out += verdict(engine, failing(4, reused));
+    out += verdict(engine, failing_call(4, reused));
     return out;
 }
 
@@ -107,14 +107,15 @@ TEST(Tally, ByWhom) {
 
 TEST(Tally, TimesOutOfOrder) {
     Engine engine = engine_of(rule_on("syscall", three_in_ten));
-    EXPECT_EQ(at(engine, {10 * second, 9 * second, 8 * second}), "ccF");
-    EXPECT_EQ(at(engine, {100 * second, 101 * second, 80 * second}), "ccc") << "older than the window: not counted";
-    EXPECT_EQ(at(engine, {92 * second}), "F");
+    EXPECT_EQ(fired_at(engine, {10 * second, 9 * second, 8 * second}), "ccF");
+    EXPECT_EQ(fired_at(engine, {100 * second, 101 * second, 80 * second}), "ccc")
+        << "older than the window: not counted";
+    EXPECT_EQ(fired_at(engine, {92 * second}), "F");
 
     Engine ordered = engine_of(rule_on("syscall", three_in_ten));
-    ordered.decide(failing(7));
-    ordered.decide(failing(5));
-    const auto decisions = ordered.decide(failing(6));
+    ordered.decide(failing_call(7));
+    ordered.decide(failing_call(5));
+    const auto decisions = ordered.decide(failing_call(6));
     ASSERT_EQ(decisions[0].matches.size(), 3u);
     EXPECT_EQ(decisions[0].matches[0].t_ns, 5u);
     EXPECT_EQ(decisions[0].matches[1].t_ns, 6u);
@@ -126,7 +127,7 @@ TEST(Tally, LargeCountsAreReachedExactlyWhenNothingExpires) {
     std::size_t first = 0;
     std::vector<Decision> fired;
     for (std::size_t i = 1; i <= 60000 && first == 0; ++i) {
-        auto decisions = engine.decide(failing(i * ms), Answers::Firings);
+        auto decisions = engine.decide(failing_call(i * ms), Answers::Firings);
         if (!decisions.empty()) {
             first = i;
             fired = std::move(decisions);
@@ -158,10 +159,10 @@ TEST(Tally, OldMatchesAreAddedUpWithoutTooMuch) {
 TEST(Tally, KeysAreBoundedAndForgottenOnesCounted) {
     Engine engine = engine_of(rule_on("syscall", "errno = \"any\"\ncount = 2\nwindow = \"1h\""));
     for (std::uint32_t pid = 1; pid <= 5000; ++pid)
-        engine.decide(failing(pid, process(pid)));
+        engine.decide(failing_call(pid, process(pid)));
     EXPECT_EQ(engine.counters("r").forgotten_keys, 5000u - 4096u);
-    EXPECT_EQ(verdict(engine, failing(6000, process(1))), 'c') << "forgotten";
-    EXPECT_EQ(verdict(engine, failing(6001, process(5000))), 'F') << "remembered";
+    EXPECT_EQ(verdict(engine, failing_call(6000, process(1))), 'c') << "forgotten";
+    EXPECT_EQ(verdict(engine, failing_call(6001, process(5000))), 'F') << "remembered";
 }
 
 // What is forgotten with its key makes room for others.
@@ -178,7 +179,7 @@ TEST(Tally, AFloodOfKeysForgetsNoMoreThanItMust) {
 TEST(Tally, KeysWithoutUseAreNotCountedAsForgotten) {
     Engine engine = engine_of(rule_on("syscall", "errno = \"any\"\ncount = 2\nwindow = \"1s\""));
     for (std::uint32_t pid = 1; pid <= 10000; ++pid)
-        engine.decide(failing(pid * 10 * ms, process(pid)));
+        engine.decide(failing_call(pid * 10 * ms, process(pid)));
     EXPECT_EQ(engine.counters("r").forgotten_keys, 0u);
 }
 
@@ -196,43 +197,43 @@ TEST(Tally, MatchesAreBoundedOverAllKeys) {
 
 TEST(Tally, TheLimitOfAHostRuleIsTheRules) {
     Engine engine = engine_of(rule_on("reclaim", "count = 2\nwindow = \"10s\"\nlimit.cooldown = \"1h\""));
-    EXPECT_EQ(verdict(engine, waiting(1, 1, process(1))), 'c');
-    EXPECT_EQ(verdict(engine, waiting(2, 1, process(2))), 'F');
+    EXPECT_EQ(verdict(engine, blocked_for(1, 1, process(1))), 'c');
+    EXPECT_EQ(verdict(engine, blocked_for(2, 1, process(2))), 'F');
     ProcessFacts other = process(3);
     other.exe = "/other";
-    EXPECT_EQ(verdict(engine, waiting(3, 1, other)), 'c');
-    EXPECT_EQ(verdict(engine, waiting(4, 1, other)), 's');
+    EXPECT_EQ(verdict(engine, blocked_for(3, 1, other)), 'c');
+    EXPECT_EQ(verdict(engine, blocked_for(4, 1, other)), 's');
 }
 
 TEST(Tally, MatchSaysWhoseMatchesCountAlsoByHost) {
     Engine engine = engine_of(rule_on("reclaim", "count = 2\nwindow = \"10s\"\nmatch.comm = \"app\""));
     ProcessFacts other = process(3);
     other.comm = "other";
-    EXPECT_EQ(verdict(engine, waiting(1, 1, other)), '.');
-    EXPECT_EQ(verdict(engine, waiting(2, 1, process(1))), 'c');
-    EXPECT_EQ(verdict(engine, waiting(3, 1, process(2))), 'F');
+    EXPECT_EQ(verdict(engine, blocked_for(1, 1, other)), '.');
+    EXPECT_EQ(verdict(engine, blocked_for(2, 1, process(1))), 'c');
+    EXPECT_EQ(verdict(engine, blocked_for(3, 1, process(2))), 'F');
 }
 
 TEST(Tally, MatchesBeforeADisabledOrChangedRuleAreGone) {
     const std::string rule = rule_on("syscall", three_in_ten);
     Engine engine = engine_of(rule);
-    EXPECT_EQ(at(engine, {1, 2}), "cc");
+    EXPECT_EQ(fired_at(engine, {1, 2}), "cc");
     engine.replace(good_rules(rule));
-    EXPECT_EQ(at(engine, {3}), "F") << "the same rule goes on";
-    EXPECT_EQ(at(engine, {4, 5}), "cc");
+    EXPECT_EQ(fired_at(engine, {3}), "F") << "the same rule goes on";
+    EXPECT_EQ(fired_at(engine, {4, 5}), "cc");
     engine.replace(good_rules(rule_on("syscall", three_in_ten + "\nenabled = false")));
-    EXPECT_EQ(at(engine, {6}), "-");
+    EXPECT_EQ(fired_at(engine, {6}), "-");
     engine.replace(good_rules(rule));
-    EXPECT_EQ(at(engine, {7}), "c");
+    EXPECT_EQ(fired_at(engine, {7}), "c");
     EXPECT_EQ(engine.counters("r").fired, 1u);
 }
 
 TEST(Tally, WithoutAnswersNothingIsSaidOfWhatDoesNotFire) {
     Engine engine = engine_of(rule_on("syscall", three_in_ten));
     EXPECT_TRUE(engine.decide(event(1, SyscallEvent{.name = "read"}), Answers::Firings).empty());
-    EXPECT_TRUE(engine.decide(failing(2), Answers::Firings).empty());
-    EXPECT_TRUE(engine.decide(failing(3), Answers::Firings).empty());
-    const auto decisions = engine.decide(failing(4), Answers::Firings);
+    EXPECT_TRUE(engine.decide(failing_call(2), Answers::Firings).empty());
+    EXPECT_TRUE(engine.decide(failing_call(3), Answers::Firings).empty());
+    const auto decisions = engine.decide(failing_call(4), Answers::Firings);
     ASSERT_EQ(decisions.size(), 1u);
     EXPECT_EQ(decisions[0].verdict, Verdict::Fire);
     EXPECT_EQ(engine.counters("r").matched, 3u);

@@ -1,0 +1,12 @@
+// The bytes of an object as they stand in an ELF file or in a process's memory.
+#pragma once
+
+#include <string>
+
+namespace incident::postmortem {
+
+template <typename T> std::string bytes_of(const T &object) {
+    return {reinterpret_cast<const char *>(&object), sizeof object};
+}
+
+} // namespace incident::postmortem
