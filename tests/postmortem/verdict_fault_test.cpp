@@ -9,15 +9,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-class FaultVerdict : public VerdictLab {
-protected:
-    void maperr(std::uint64_t address) { fault(SIGSEGV, SEGV_MAPERR, "SEGV_MAPERR", address); }
-    void accerr(std::uint64_t address) { fault(SIGSEGV, SEGV_ACCERR, "SEGV_ACCERR", address); }
-    void argument(const std::string &name, std::uint64_t value) {
-        analysis.arguments.push_back({static_cast<unsigned>(analysis.arguments.size()), name, "T *", value, true,
-                                      "in memory at 0x7fff00010010"});
-    }
-};
+class FaultVerdict : public VerdictLab {};
 
 TEST_F(FaultVerdict, ANullPointerIsARegisterThatHoldsZero) {
     accesses("rax", 0x148);
@@ -209,12 +201,6 @@ TEST_F(FaultVerdict, WhatAMappingForbids) {
 
 class Overflow : public FaultVerdict {
 protected:
-    // A thread of glibc's with 64 KiB of stack above a guard of a page.
-    void small_stack() {
-        maps("00400000-00402000 r-xp 00000000 08:01 7 /bin/x\n"
-             "70000000-70001000 ---p 00000000 00:00 0\n"
-             "70001000-70011000 rw-p 00000000 00:00 0\n");
-    }
     void at(std::uint64_t rsp, std::uint64_t address) {
         registers().rsp = rsp;
         accerr(address);
