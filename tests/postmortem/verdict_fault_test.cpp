@@ -100,11 +100,22 @@ TEST_F(FaultVerdict, ThatItWasUnmappedIsToldAndNotWhy) {
     registers().rax = 0x70001000;
     accesses("rax", 0, "", true);
     maperr(0x70001000);
+    call_line(900, "mmap", {"0", "8192", "PROT_READ|PROT_WRITE", "MAP_PRIVATE", "-1", "0"}, 0x70000000);
     call_line(500, "munmap", {"0x70001000", "4096"}, 0);
     EXPECT_EQ(said(),
               "bad address: use() writes 4 bytes at 0x70001000, where nothing is mapped any more since a munmap()");
     EXPECT_THAT(verdict().claims[0].facts.back(),
-                HasSubstr("thread 100 unmapped 0x70001000-0x70002000 0.001 ms before"));
+                HasSubstr("thread 100 called munmap() of 0x70001000-0x70002000 0.001 ms before"));
+}
+
+// munmap(2) succeeds as well where nothing is mapped: without a record of what put it there the call is a fact only.
+TEST_F(FaultVerdict, AMunmapOfNothingIsAFactOnly) {
+    registers().rax = 0x70001000;
+    accesses("rax", 0);
+    maperr(0x70001000);
+    call_line(500, "munmap", {"0x70001000", "4096"}, 0);
+    EXPECT_EQ(said(), "bad address: use() reads 4 bytes at 0x70001000, where nothing is mapped");
+    EXPECT_THAT(verdict().claims[0].facts.back(), HasSubstr("called munmap() of 0x70001000-0x70002000"));
 }
 
 TEST_F(FaultVerdict, NotEveryMunmapIsOfTheAddress) {

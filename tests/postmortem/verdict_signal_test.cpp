@@ -185,8 +185,8 @@ TEST_F(SignalVerdict, GlibcsAllocatorSaysWhatItFound) {
         {"munmap_chunk(): invalid pointer",
          "heap corrupted or a wrong pointer given to it, found by glibc's allocator: "},
         {"realloc(): invalid old size", "heap corrupted or a wrong pointer given to it, found by glibc's allocator: "},
-        {"malloc(): corrupted top size", "heap corrupted, found by glibc's allocator: "},
-        {"corrupted size vs. prev_size", "heap corrupted, found by glibc's allocator: "},
+        // seen from a chunk that need be none, these two are no neighbours
+        {"corrupted size vs. prev_size", "heap corrupted or a wrong pointer given to it, found by glibc's allocator: "},
     };
     for (const auto &each : cases) {
         aborts({"libc.so.6:raise", "libc.so.6:abort", "libc.so.6:malloc_printerr", "libc.so.6:_int_free", "cleanup"},
@@ -194,6 +194,9 @@ TEST_F(SignalVerdict, GlibcsAllocatorSaysWhatItFound) {
         EXPECT_EQ(said(), std::string(each.text) + each.message);
         EXPECT_THAT(verdict().claims[0].facts, Contains("noticed in a call by cleanup (x)"));
     }
+    aborts({"libc.so.6:raise", "libc.so.6:abort", "libc.so.6:malloc_printerr", "libc.so.6:_int_malloc", "make"},
+           "malloc(): corrupted top size");
+    EXPECT_EQ(said(), "heap corrupted, found by glibc's allocator: malloc(): corrupted top size");
     // Somebody who talks like it.
     aborts({"libc.so.6:raise", "libc.so.6:abort", "my_allocator"}, "double free detected");
     EXPECT_EQ(said(), "my_allocator() called abort()");
