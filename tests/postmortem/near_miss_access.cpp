@@ -163,10 +163,11 @@ std::vector<SentenceCase> access_cases() {
          {{"of an access that is not aligned", [](Facts &f) { f.fault(SIGBUS, BUS_ADRALN, "BUS_ADRALN", 0x501000); }},
           {"memory that is no file's", [](Facts &f) { f.maps("00500000-00502000 rw-p 00000000 00:00 0\n"); }},
           {"one page past the mapping", [](Facts &f) { f.fault(SIGBUS, BUS_ADRERR, "BUS_ADRERR", 0x502000); }},
-          {"a handler has dealt with it, and it died of a signal it sent itself later",
+          {"a handler has dealt with it, and the thread died of something else later",
            [](Facts &f) {
                f.signal_line(2'000'000, SIGBUS, BUS_ADRERR, "BUS_ADRERR", 0x501000, "delivered", "handled");
-               f.sent_itself(SIGTERM);
+               f.fault(SIGSEGV, SI_KERNEL, "SI_KERNEL", 0);
+               f.signal_line(0, SIGSEGV, SI_KERNEL, "SI_KERNEL", {}, "delivered", "fatal", 100, true);
            }}}},
     };
 }

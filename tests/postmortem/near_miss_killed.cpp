@@ -135,12 +135,20 @@ std::vector<SentenceCase> killed_cases() {
                }},
               {"somebody else sent the second", [](Facts &f) { f.record["signal"]["sender"]["pid"] = 50; }}})},
         {S::handled_then_raised, not_entered,
-         and_also(of_another_fault, {{"the thread went on, and this is another fault",
-                                      [](Facts &f) {
-                                          f.registers().rax = 0x1000;
-                                          f.accesses("rax", 8);
-                                      }},
-                                     {"it was sent", [](Facts &f) { f.record["signal"]["code_name"] = "SI_USER"; }}})},
+         and_also(of_another_fault,
+                  {{"the thread went on, and this is another fault",
+                    [](Facts &f) {
+                        f.registers().rax = 0x1000;
+                        f.accesses("rax", 8);
+                    }},
+                   {"what a handler has dealt with was a page of a file",
+                    [](Facts &f) {
+                        f.no_timeline();
+                        f.maps("00500000-00502000 rw-s 00000000 08:01 9 /tmp/data\n");
+                        f.signal_line(2'000'000, SIGBUS, BUS_ADRERR, "BUS_ADRERR", 0x501000, "delivered", "handled");
+                        f.signal_line(0, SIGSEGV, SI_KERNEL, "SI_KERNEL", {}, "delivered", "fatal", 100, true);
+                    }},
+                   {"it was sent", [](Facts &f) { f.record["signal"]["code_name"] = "SI_USER"; }}})},
         {S::fault_came_first,
          [](Facts &f) {
              f.handled();
