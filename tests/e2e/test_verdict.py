@@ -106,7 +106,8 @@ def test_an_uncaught_exception_is_named(watcher, build, kind, words):
 def test_which_of_its_arguments_a_register_is_is_not_said(watcher, build):
     died = run(compiled("throws.cpp", build), "member")
     sentence = sentence_of(watcher, died.pid)
-    assert sentence.startswith("null dereference: ")
+    # At -O0 the pointer to the member, which is no null pointer, is what the innermost function was given.
+    assert sentence.startswith("null dereference: " if build == "-O2" else "bad address: ")
     assert "argument 2" not in sentence and "argument 1" not in sentence
 
 
