@@ -146,10 +146,14 @@ private:
             json["chosen_ns"] = oom.event->h.t_ns;
         }
         const auto level = level_at_limit(oom);
-        json["memory_max"] =
-            level ? bytes_of(level->max_pages) : cgroup_number({"memory.max", "memory.limit_in_bytes"});
+        // Of the cgroup that reached its limit, which may be one around the process's own.
+        const bool own = oom.oom_memcg.empty() || oom.oom_memcg == oom.task_memcg;
+        const auto number = [&](std::initializer_list<const char *> files) {
+            return own ? cgroup_number(files) : Json();
+        };
+        json["memory_max"] = level ? bytes_of(level->max_pages) : number({"memory.max", "memory.limit_in_bytes"});
         json["memory_current"] =
-            level ? bytes_of(level->usage_pages) : cgroup_number({"memory.current", "memory.usage_in_bytes"});
+            level ? bytes_of(level->usage_pages) : number({"memory.current", "memory.usage_in_bytes"});
         json["memory"] = cgroup_memory();
         return json;
     }

@@ -1,5 +1,6 @@
 // SIGABRT by the process's own abort(3): an assertion, one of glibc's checks, an exception nobody caught.
 #include "postmortem/verdict/evidence.h"
+#include "postmortem/verdict/records.h"
 
 #include <fmt/format.h>
 
@@ -37,14 +38,21 @@ bool is_one_of(const Frame &frame, Names names) {
     return std::ranges::find(names, frame.symbol) != names.end();
 }
 
+std::string_view file_of(const Frame &frame) {
+    return std::string_view(frame.module).substr(frame.module.rfind('/') + 1);
+}
+
+bool is_glibcs(const Frame &frame) {
+    return file_of(frame).starts_with("libc.so") || file_of(frame).starts_with("libc-");
+}
+
 // What aborting goes through on its way to the kernel: named as such, or nameless in a library.
 bool is_runtime(const Frame &frame) {
-    const std::string_view name = frame.symbol;
-    const std::string_view file = std::string_view(frame.module).substr(frame.module.rfind('/') + 1);
+    const std::string_view name = frame.symbol, file = file_of(frame);
     return name.empty() || is_one_of(frame, aborting) || name.starts_with("__assert") || name.starts_with("_Unwind_") ||
            name.starts_with("__gxx_") || name.starts_with("__cxxabiv1::") || name.starts_with("__cxa_") ||
-           name.starts_with("__gnu_cxx::__verbose_terminate_handler") || file.starts_with("libc.so") ||
-           file.starts_with("libc-") || file.starts_with("libstdc++.so") || file.starts_with("libgcc_s.so");
+           name.starts_with("__gnu_cxx::__verbose_terminate_handler") || is_glibcs(frame) ||
+           file.starts_with("libstdc++.so") || file.starts_with("libgcc_s.so");
 }
 
 class Abort {
@@ -72,17 +80,23 @@ public:
             if (!is_runtime(frame))
                 break;
         }
-        return by_message();
+        return unreported();
     }
 
 private:
     const std::string &message() const { return e_.image.abort_message; }
 
-    Claim claim(std::string text) const {
-        Claim claim{std::move(text), {fmt::format("it sent itself SIGABRT ({})", e_.signal()["code_name"].text())}};
+    template <Sentence said, typename... Args> Claim claim(const Args &...args) const {
+        auto claim = Claim::of<said>(args...);
+        claim.facts = {fmt::format("it sent itself SIGABRT ({})", e_.signal()["code_name"].text())};
         if (!message().empty())
             claim.facts.push_back(fmt::format("glibc's abort message: {}", message()));
         return claim;
+    }
+
+    void add_message(Claim &claim) const {
+        if (!message().empty())
+            claim.add<Sentence::glibcs_words>(message());
     }
 
     // The outermost of the frames that report, then the function they report about.
@@ -94,40 +108,44 @@ private:
     // What changed the guard may be a write past the end of a buffer of that function, of one it called, or any other.
     Claim stack_smashed(const Frame &frame) const {
         const Frame *caller = e_.caller_of(frame, stack_checking);
-        Claim made = claim(fmt::format("stack smashing detected: the guard on the stack of {} had changed",
-                                       caller ? function_text(*caller) : "a function"));
+        Claim made = caller ? claim<Sentence::stack_smashed>(function_text(*caller))
+                            : claim<Sentence::stack_smashed_somewhere>();
         blame(made, frame, stack_checking, "__stack_chk_fail was called by");
         return made;
     }
 
     Claim assertion(const Frame &frame) const {
-        Claim made = claim("assertion failed" + (message().empty() ? "" : ": " + message()));
+        Claim made = claim<Sentence::assertion_failed>();
+        add_message(made);
         blame(made, frame, asserting, "asserted in");
         return made;
     }
 
     // What was being freed was allocated, as the recorded heap has it, which has missed nothing.
     bool freed_alive() const {
-        const auto *last =
-            e_.heap && !e_.image.threads.empty() ? e_.heap->last_call(e_.image.threads.front().tid) : nullptr;
-        return last && last->kind == bpf::HEAP_FREED && !(last->flags & bpf::HEAP_UNKNOWN) &&
-               e_.heap->heap.unrecorded() == 0;
+        const auto *last = e_.free_under_way();
+        return last && !(last->flags & bpf::HEAP_UNKNOWN) && e_.heap->heap.unrecorded() == 0;
     }
 
     // What glibc's words leave open (malloc/malloc.c): it finds a chunk freed twice for certain only where it has that
-    // very chunk among those it keeps; what it finds wrong about a chunk that is given to free() or realloc() may be
-    // overwritten, or no chunk at all.
-    std::string what_heap() const {
+    // very chunk among those it keeps; what it finds wrong about a chunk that is given to free() or realloc(), or about
+    // what seem to be its neighbours, may be overwritten, or no chunk at all.
+    Claim what_heap() const {
+        constexpr std::string_view given[] = {"_int_free",    "free",        "__libc_free",    "__GI___libc_free",
+                                              "_int_realloc", "realloc",     "__libc_realloc", "__GI___libc_realloc",
+                                              "munmap_chunk", "mremap_chunk"};
         const std::string &text = message();
+        if (text.empty()) // it was not captured
+            return claim<Sentence::allocator_any>();
         if (text.find("double free detected") != std::string::npos)
-            return "double free";
+            return claim<Sentence::allocator_double_free>();
+        if (freed_alive())
+            return claim<Sentence::allocator_corrupted>();
         if (text.find("double free or corruption") != std::string::npos)
-            return freed_alive() ? "heap corrupted, found by glibc's allocator"
-                                 : "heap corrupted or freed twice, found by glibc's allocator";
-        const bool of_pointer = text.starts_with("free()") || text.starts_with("realloc()") ||
+            return claim<Sentence::allocator_corrupted_or_twice>();
+        const bool of_pointer = e_.frame_of(given) || text.starts_with("free()") || text.starts_with("realloc()") ||
                                 text.starts_with("munmap_chunk()") || text.starts_with("mremap_chunk()");
-        return of_pointer ? "heap corrupted or a wrong pointer given to it, found by glibc's allocator"
-                          : "heap corrupted, found by glibc's allocator";
+        return of_pointer ? claim<Sentence::allocator_corrupted_or_wrong>() : claim<Sentence::allocator_corrupted>();
     }
 
     // The caller that is not the allocator's own.
@@ -164,7 +182,8 @@ private:
                                                   "realloc",
                                                   "calloc",
                                                   "_int_free_maybe_consolidate"};
-        Claim made = claim(what_heap() + (message().empty() ? "" : ": " + message()));
+        Claim made = what_heap();
+        add_message(made);
         blame(made, frame, allocator, "noticed in a call by");
         return made;
     }
@@ -172,9 +191,8 @@ private:
     // __chk_fail() is the end of checks of many kinds: sizes of copies, of descriptor sets, of format strings.
     Claim fortified(const Frame &frame) const {
         const Frame *caller = e_.caller_of(frame, fortifying);
-        Claim made = claim(fmt::format("a check compiled in (_FORTIFY_SOURCE) has failed in {}{}",
-                                       caller ? function_text(*caller) : "a fortified function",
-                                       message().empty() ? "" : ": " + message()));
+        Claim made = claim<Sentence::fortify_failed>(caller ? function_text(*caller) : "a fortified function");
+        add_message(made);
         if (caller)
             blame(made, *caller, fortifying, "called by");
         return made;
@@ -203,18 +221,16 @@ private:
         Claim made;
         // "throw;" with nothing to throw goes the same way as one that is thrown on and not caught.
         if (!thrower || (is_one_of(*thrower, rethrowing) && !known)) {
-            made = claim("std::terminate() was called");
+            made = claim<Sentence::terminate_called>();
             if (thrower)
                 made.facts.push_back("by " + place_text(*thrower) +
                                      ": an exception thrown on that nobody caught, or none there to be thrown on");
         } else {
-            std::string text = unwinding ? "C++ exception that could not leave a function that lets none out"
-                                         : "uncaught C++ exception";
+            made = unwinding ? claim<Sentence::exception_kept_in>() : claim<Sentence::exception_uncaught>();
             if (known)
-                text += (unwinding ? ", of type " : " of type ") + exception->type;
+                made.add<Sentence::exception_type>(unwinding ? "," : "", exception->type);
             if (exception && !exception->what.empty())
-                text += ": " + exception->what;
-            made = claim(std::move(text));
+                made.add<Sentence::exception_what>(exception->what);
         }
         if (thrower) {
             std::vector<std::string_view> both(std::begin(throwing), std::end(throwing));
@@ -225,21 +241,67 @@ private:
         return made;
     }
 
-    // Without names for the frames glibc's own words must do, and they are quite its own.
-    std::optional<Claim> by_message() const {
+    // A handler of SIGABRT may have come back, by longjmp(3): then the words are those of an earlier abort(3).
+    bool aborted_before() const {
+        return std::ranges::any_of(signal_lines(e_.bundle), [](const SignalLine &line) {
+            return line.number == SIGABRT && line.delivered && !line.trigger;
+        });
+    }
+
+    // What glibc itself says, of the call that the stack shows to be aborting, or to have been.
+    std::optional<Claim> by_words() const {
         if (message().find("*** stack smashing detected ***") != std::string::npos)
-            return claim("stack smashing detected: the guard on a function's stack had changed");
-        if (message().find(": Assertion `") != std::string::npos && message().ends_with("' failed."))
-            return claim("assertion failed: " + message());
-        const Frame *abort = e_.frame_of(abort_itself);
-        if (!abort || e_.behind_signal_frame(*abort))
+            return claim<Sentence::stack_smashed_somewhere>();
+        if (message().find(": Assertion `") == std::string::npos || !message().ends_with("' failed."))
             return std::nullopt;
-        const Frame *caller = e_.caller_of(*abort, aborting);
-        if (!caller)
-            return std::nullopt;
-        Claim made = claim(
-            fmt::format("{} called abort(){}", function_text(*caller), message().empty() ? "" : ": " + message()));
-        made.facts.push_back("on the stack: abort(), called by " + place_text(*caller));
+        Claim made = claim<Sentence::assertion_failed>();
+        add_message(made);
+        return made;
+    }
+
+    // Without names for the frames glibc's own words must do, and they are quite its own.
+    std::optional<Claim> by_message() const { return aborted_before() ? std::nullopt : by_words(); }
+
+    // The frame of abort(3), with nothing but the runtime inside of it; null: none.
+    const Frame *abort_from(std::size_t at) const {
+        const auto &frames = e_.stack()->frames;
+        for (; at < frames.size() && !frames[at].signal_frame && is_runtime(frames[at]); ++at)
+            if (is_one_of(frames[at], abort_itself))
+                return &frames[at];
+        return nullptr;
+    }
+
+    // abort(3) says nothing: the message is its caller's in glibc, or an earlier one's.
+    std::optional<Claim> unreported() const {
+        const ThreadStack *stack = e_.stack();
+        if (!stack || stack->frames.empty())
+            return by_message();
+        const auto &frames = stack->frames;
+        if (const Frame *abort = abort_from(0)) {
+            const Frame *caller = e_.caller_of(*abort, aborting);
+            if (!caller)
+                return by_message();
+            const bool glibcs = is_glibcs(*caller);
+            auto words = glibcs ? by_words() : std::nullopt;
+            return words ? words : called_abort(*caller, glibcs);
+        }
+        // A handler of SIGABRT that raises it again, while abort(3) has not come back.
+        const auto trampoline = std::ranges::find_if(frames, &Frame::signal_frame);
+        if (trampoline != frames.end()) {
+            const Frame *abort = abort_from(static_cast<std::size_t>(trampoline - frames.begin()) + 1);
+            const Frame *caller = abort ? e_.caller_of(*abort, aborting) : nullptr;
+            return caller && is_glibcs(*caller) ? by_words() : std::nullopt;
+        }
+        return std::ranges::all_of(frames, is_runtime) ? by_message() : std::nullopt;
+    }
+
+    Claim called_abort(const Frame &caller, bool glibcs) const {
+        Claim made = claim<Sentence::abort_called>(function_text(caller));
+        if (glibcs)
+            add_message(made);
+        else
+            made.facts.resize(1); // the message is another call's
+        made.facts.push_back("on the stack: abort(), called by " + place_text(caller));
         return made;
     }
 

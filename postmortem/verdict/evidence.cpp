@@ -56,6 +56,34 @@ std::optional<std::uint64_t> Evidence::fault_address() const {
     return signal()["address"].natural();
 }
 
+const capture::HeapHistoryRecord *Evidence::free_under_way() const {
+    constexpr std::string_view freeing[] = {
+        "free", "cfree", "__libc_free", "__GI___libc_free", "operator delete", "operator delete[]"};
+    // realloc() leaves its record when it returns, and so do those that give memory out: the last one is an older
+    // call's.
+    constexpr std::string_view others[] = {
+        "malloc",        "__libc_malloc", "__GI___libc_malloc", "calloc",
+        "__libc_calloc", "realloc",       "__libc_realloc",     "__GI___libc_realloc",
+        "reallocarray",  "aligned_alloc", "memalign",           "posix_memalign",
+        "valloc",        "pvalloc",       "operator new",       "operator new[]"};
+    const ThreadStack *frames = stack();
+    if (!heap || image.threads.empty() || heap->heap.unrecorded() != 0)
+        return nullptr;
+    const auto is = [](const Frame &frame, Names names) {
+        return std::ranges::find(names, frame.symbol) != names.end();
+    };
+    bool in_free = false, in_another = false;
+    for (std::size_t i = 0; frames && i < frames->frames.size() && !frames->frames[i].signal_frame; ++i) {
+        const Frame &frame = frames->frames[i];
+        in_another = in_another || is(frame, others);
+        if (in_free && !is(frame, freeing))
+            break;
+        in_free = in_free || is(frame, freeing);
+    }
+    const auto *last = heap->last_call(image.threads.front().tid);
+    return in_free && !in_another && last && last->kind == bpf::HEAP_FREED ? last : nullptr;
+}
+
 std::uint32_t Evidence::sender() const {
     return static_cast<std::uint32_t>(signal()["sender"]["pid"].count());
 }

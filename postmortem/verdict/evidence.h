@@ -31,7 +31,9 @@ struct Evidence {
     // was in no system call, such as the one a handler passes its siginfo on with (rt_tgsigqueueinfo(2)).
     bool is_fault() const;
     std::optional<std::uint64_t> fault_address() const; // si_addr, of a fault
-    std::uint32_t sender() const;                       // tgid; 0 unknown
+    // The record of the free() that the thread has died in; null: in none, or it left no record of its own.
+    const capture::HeapHistoryRecord *free_under_way() const;
+    std::uint32_t sender() const; // tgid; 0 unknown
 };
 
 // "read_line+0x1f (reader.c:41)", "libz.so.1+0x4a20", "0x7f…".

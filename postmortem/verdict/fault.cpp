@@ -1,5 +1,6 @@
 // SIGSEGV and SIGBUS of the thread's own instruction: which address was wrong, and how.
 #include "postmortem/verdict/evidence.h"
+#include "postmortem/verdict/munmap.h"
 
 #include <fmt/format.h>
 
@@ -19,9 +20,16 @@ constexpr std::uint64_t stack_reach = 1u << 20; // how far beyond the end of its
 constexpr std::uint64_t red_zone = 128;         // below the stack pointer, for a leaf's own use (psABI, 3.2.2)
 constexpr std::uint64_t pushed_most = 64;       // bytes an instruction pushes: call 8, enter a few words
 constexpr std::uint64_t limits_max = 1u << 20;
+constexpr unsigned aligned_least = 16; // bytes: SSE's and what came after may be asked to be aligned
 
 bool canonical(std::uint64_t address) {
     return address < user_end || address >= kernel_begin;
+}
+
+// Documentation/arch/x86/x86_64/5level-paging.rst
+bool canonical_of_five_levels(std::uint64_t address) {
+    constexpr std::uint64_t user_end_of_five = 1ull << 56, kernel_begin_of_five = ~0ull << 56;
+    return address < user_end_of_five || address >= kernel_begin_of_five;
 }
 
 // Eight printable bytes in a pointer: text was taken for one.
@@ -110,18 +118,16 @@ private:
         const bool null = is_null_pointer(memory, register_value(regs_, memory.base));
         Claim claim;
         if (!null)
-            claim.text = fmt::format("bad address: {} {} at {:#x}, in the lowest {}, where nothing is mapped", where(),
-                                     access(memory), address_, bytes_text(null_pages));
+            claim.add<Sentence::low_address>(where(), access(memory), address_, bytes_text(null_pages));
         else if (address_ == 0)
-            claim.text = fmt::format("null dereference: {} {} at a null pointer", where(), access(memory));
+            claim.add<Sentence::null_dereference>(where(), access(memory));
         else
-            claim.text = fmt::format("null dereference: {} {} at offset {:#x} of a null pointer", where(),
-                                     access(memory), address_);
+            claim.add<Sentence::null_offset>(where(), access(memory), address_);
         claim.facts = {signal_fact(e_), instruction_fact()};
         const bool named = arguments(claim, null);
         if (instruction_->base_untouched && null && frame_ && !frame_->inlined) {
             if (!named)
-                claim.text += fmt::format("; {} was entered with 0 in {}", where(), memory.base);
+                claim.add<Sentence::entered_with_null>(where(), memory.base);
             claim.facts.push_back(
                 fmt::format("nothing in {} has written to {} since it was entered", where(), memory.base));
         }
@@ -147,17 +153,19 @@ private:
         }
         if (!null_dereference || count != 1 || e_.analysis.argument_frame != 0)
             return false;
-        claim.text += fmt::format("; its argument {} is null", only->name);
+        claim.add<Sentence::null_argument>(only->name);
         return true;
     }
 
     std::optional<Claim> non_canonical() const {
         if (const auto *memory = operand(); memory && (memory->read || memory->write) && !canonical(memory->address)) {
-            Claim claim;
+            // With five levels of page tables it may be one, and what the processor minded was how it is aligned.
+            const bool unaligned = memory->bytes >= aligned_least && memory->address % memory->bytes != 0;
+            if (unaligned && canonical_of_five_levels(memory->address))
+                return std::nullopt;
             const auto base = register_value(regs_, memory->base);
             const std::uint64_t pointer = base && !canonical(*base) ? *base : memory->address;
-            claim.text = fmt::format("bad address: {} {} at {:#x}, which is no possible address", where(),
-                                     access(*memory), memory->address);
+            auto claim = Claim::of<Sentence::impossible_address>(where(), access(*memory), memory->address);
             claim.facts = {signal_fact(e_) + ": what the processor raises for a non-canonical address",
                            instruction_fact()};
             if (const std::string text = text_in(pointer); !text.empty())
@@ -168,9 +176,7 @@ private:
             const auto target = e_.image.memory.word(regs_.rsp);
             if (!target || canonical(*target))
                 return std::nullopt;
-            Claim claim;
-            claim.text =
-                fmt::format("bad return address: {} returns to {:#x}, which is no possible address", where(), *target);
+            auto claim = Claim::of<Sentence::impossible_return>(where(), *target);
             claim.facts = {signal_fact(e_),
                            fmt::format("the instruction is \"{}\" and the stack pointer, {:#x}, points at {:#x}",
                                        instruction_->text, regs_.rsp, *target)};
@@ -187,12 +193,18 @@ private:
             return std::nullopt;
         Claim claim;
         const capture::Mapping *mapping = e_.image.maps.find(address_);
-        if (address_ < null_pages)
-            claim.text = address_ == 0 ? "jump to null" : fmt::format("jump to {:#x}, close to null", address_);
+        // What the kernel found there has to agree with what is known to be there: else another thread has changed it.
+        const bool unmapped = code == "SEGV_MAPERR";
+        if (unmapped && address_ == 0)
+            claim.add<Sentence::jump_to_null>();
+        else if (unmapped && address_ < null_pages)
+            claim.add<Sentence::jump_close_to_null>(address_);
         else if (mapping && code == "SEGV_ACCERR" && !mapping->execute)
-            claim.text = fmt::format("jump into memory that is not executable: {}", mapping_text(*mapping));
-        else if (!mapping && e_.image.maps_whole)
-            claim.text = fmt::format("jump to {:#x}, where nothing is mapped", address_);
+            claim.add<Sentence::jump_not_executable>(mapping_text(*mapping));
+        else if (!mapping && address_ >= kernel_begin)
+            claim.add<Sentence::jump_to_kernel>(address_);
+        else if (unmapped && !mapping && e_.image.maps_whole)
+            claim.add<Sentence::jump_unmapped>(address_);
         else
             return std::nullopt;
         claim.facts = {signal_fact(e_), fmt::format("the instruction pointer is {:#x} itself", regs_.rip)};
@@ -205,7 +217,7 @@ private:
         if (const auto &call = e_.analysis.call; call && call->target == address_) {
             claim.facts.push_back(fmt::format("before it stands \"{}\", which leads to {:#x}", call->text, address_));
             if (address_ == 0)
-                claim.text += ": a null function pointer was called";
+                claim.add<Sentence::null_call>();
         }
         return claim;
     }
@@ -246,9 +258,7 @@ private:
         constexpr std::uint64_t slack = 1u << 20; // stack_guard_gap, and what the kernel puts above
         if (main ? limit && size + slack < *limit : !guard)
             return std::nullopt;
-        Claim claim;
-        claim.text = fmt::format("stack overflow: thread {} has used up its {} of stack", e_.image.threads.front().tid,
-                                 bytes_text(size));
+        auto claim = Claim::of<Sentence::stack_overflow>(e_.image.threads.front().tid, bytes_text(size));
         claim.facts = {signal_fact(e_),
                        fmt::format("that is {} below the stack, which lies at {:#x}-{:#x}; the stack pointer is {:#x}",
                                    bytes_text(above->start - address_), above->start, above->end, regs_.rsp)};
@@ -261,7 +271,8 @@ private:
         return claim;
     }
 
-    // The same functions over and over: by the distance at which the frames repeat.
+    // The same functions over and over: by the distance at which the frames repeat.  That they would have gone on for
+    // ever is not known.
     void recursion(Claim &claim) const {
         const ThreadStack *stack = e_.stack();
         constexpr std::size_t period_max = 8, repeats_least = 4;
@@ -277,10 +288,15 @@ private:
                 ++same;
             if (same < period * repeats_least)
                 continue;
-            std::string names;
-            for (std::size_t i = 1; i <= period; ++i)
+            std::string names, each;
+            for (std::size_t i = 1; i <= period; ++i) {
                 names += (names.empty() ? "" : ", called by ") + function_text(*frames[i]);
-            claim.text += period == 1 ? "; " + names + " calls itself" : "; endless recursion";
+                each += (i == 1 ? "" : i == period ? " and " : ", ") + function_text(*frames[i]);
+            }
+            if (period == 1)
+                claim.add<Sentence::calls_itself>(names);
+            else
+                claim.add<Sentence::call_one_another>(each);
             claim.facts.push_back(fmt::format("the same {} frame{} repeat{} at least {} times: {}", period,
                                               period == 1 ? "" : "s", period == 1 ? "s" : "", same / period, names));
             return;
@@ -295,11 +311,9 @@ private:
         const Instruction::Operand &memory = *operand();
         Claim claim;
         if (memory.write && !mapping->write && mapping->read)
-            claim.text =
-                fmt::format("write to read-only memory: {} {} in {}", where(), access(memory), mapping_text(*mapping));
+            claim.add<Sentence::read_only_memory>(where(), access(memory), mapping_text(*mapping));
         else if (!mapping->read && !mapping->write)
-            claim.text = fmt::format("access to memory without permission: {} {} in {}", where(), access(memory),
-                                     mapping_text(*mapping));
+            claim.add<Sentence::no_permission>(where(), access(memory), mapping_text(*mapping));
         else
             return std::nullopt;
         claim.facts = {
@@ -313,42 +327,21 @@ private:
         if (!operand_met() || !e_.image.maps_whole || e_.image.maps.find(address_))
             return std::nullopt;
         Claim claim;
-        const bool kernels = address_ >= kernel_begin;
-        claim.text = fmt::format("bad address: {} {} at {:#x}, {}", where(), access(*operand()), address_,
-                                 kernels ? "which is the kernel's" : "where nothing is mapped");
+        if (address_ >= kernel_begin)
+            claim.add<Sentence::kernels_address>(where(), access(*operand()), address_);
+        else
+            claim.add<Sentence::nothing_mapped>(where(), access(*operand()), address_);
         claim.facts = {signal_fact(e_), instruction_fact()};
         if (const auto base = register_value(regs_, operand()->base))
             if (const std::string text = text_in(*base); !text.empty())
                 claim.facts.push_back(fmt::format("read as text the pointer is \"{}\"", text));
         // Whether the pointer was meant for what lay there, or ran into it from elsewhere, is not known.
-        if (auto fact = unmapped_by(); !fact.empty()) {
-            claim.text += " any more since a munmap()";
-            claim.facts.push_back(std::move(fact));
+        if (auto munmap = munmap_of(e_, address_)) {
+            if (munmap->was_mapped)
+                claim.add<Sentence::since_munmap>();
+            claim.facts.push_back(std::move(munmap->fact));
         }
         return claim;
-    }
-
-    // The last munmap(2) of the address before it was touched; "" none was recorded.
-    std::string unmapped_by() const {
-        std::string fact;
-        const std::int64_t trigger = e_.incident.trigger_ns().value_or(0);
-        (void)e_.bundle.lines("timeline.jsonl", [&](std::string_view line) {
-            if (line.find("\"munmap\"") == std::string_view::npos)
-                return true;
-            const auto parsed = parse_json(line);
-            if (!parsed)
-                return true;
-            const JsonView event(*parsed);
-            const auto start = event["args"].at(0).natural(), length = event["args"].at(1).natural();
-            const std::int64_t at = event["t_ns"].integer().value_or(0);
-            if (event["name"].text() != "munmap" || at > trigger || !start || !length || event["ret"].integer() != 0 ||
-                address_ < *start || address_ - *start >= *length)
-                return true;
-            fact = fmt::format("thread {} unmapped {:#x}-{:#x} {:.3f} ms before", event["tid"].count(), *start,
-                               *start + *length, static_cast<double>(trigger - at) / 1e6);
-            return true;
-        });
-        return fact;
     }
 
     // mmap(2): SIGBUS for a page of the mapping that lies beyond the end of the file; also where reading it failed
@@ -356,10 +349,7 @@ private:
         const capture::Mapping *mapping = e_.image.maps.find(address_);
         if (code != "BUS_ADRERR" || !mapping || !mapping->is_file())
             return std::nullopt;
-        Claim claim;
-        claim.text = fmt::format(
-            "a page of a mapped file could not be had (beyond its end, not readable, or no room for it): {}",
-            mapping->path);
+        auto claim = Claim::of<Sentence::no_file_page>(mapping->path);
         claim.facts = {
             signal_fact(e_),
             fmt::format("the address lies {} into the mapping {:#x}-{:#x} of {}, at offset {:#x} of the file",

@@ -51,8 +51,25 @@ user_regs_struct registers_of(const Interrupted &interrupted, const user_regs_st
     return registers;
 }
 
+// Whether the registers are those of the fault again: else it was dealt with, and what is told would be of it as if it
+// had killed.
+bool at_its_instruction(const Evidence &e, const SignalLine &fault) {
+    const std::uint64_t rip = e.registers()->rip, address = *fault.address;
+    if (rip == address)
+        return true;
+    const auto &instruction = e.analysis.instruction;
+    const bool known = instruction && instruction->address == rip && instruction->memory;
+    if (known && address >= instruction->memory->address &&
+        address - instruction->memory->address < std::max<std::uint64_t>(instruction->memory->bytes, 1))
+        return true;
+    // A full stack: what the handler's frame was to be pushed on.
+    return fault.number == SIGSEGV && e.signal()["code_name"].text() == "SI_KERNEL";
+}
+
 // The same incident as it would have been told had the thread died of the fault itself.
 std::optional<Claim> judge_as_if(const Evidence &e, const SignalLine &fault, bool in_frame) {
+    if (!in_frame && !at_its_instruction(e, fault))
+        return std::nullopt;
     Json document = e.incident.document();
     document["signal"] = {
         {"number", fault.number},         {"name", fault.name}, {"code", fault.code}, {"code_name", fault.code_name},
@@ -115,12 +132,9 @@ std::optional<Claim> judge_first_fault(const Evidence &e) {
     if (in_frame || !interrupted)
         claim = judge_as_if(e, *fault, in_frame);
     if (claim)
-        claim->text += "; " + (own ? fmt::format("it had a handler for that, and died of the {} it sent itself", name)
-                                   : fmt::format("it had a handler for that, and died of {} ({})", name, code));
+        own ? claim->add<Sentence::handled_then_sent>(name) : claim->add<Sentence::handled_then_raised>(name, code);
     else if (own && death->number == fault->number)
-        claim = Claim{fmt::format("{} came first, {} before, and went to a handler; it died of the {} it sent itself",
-                                  came, ago, name),
-                      {}};
+        claim = Claim::of<Sentence::fault_came_first>(came, ago, name);
     else
         return std::nullopt; // nothing says that the two have to do with each other: Java handles faults all day
     claim->facts.push_back(

@@ -42,6 +42,8 @@ public:
     std::optional<Claim> fault() const {
         if (!e_.registers() || !e_.is_fault() || (e_.image.signal != SIGSEGV && e_.image.signal != SIGBUS))
             return std::nullopt;
+        if (operand() && !operand_met()) // the instruction has another one, which it was
+            return std::nullopt;
         for (const auto &[name, value] : operand_registers())
             if (auto claim = used_after_free(name, value))
                 return claim;
@@ -73,11 +75,11 @@ public:
     std::optional<Claim> check() const {
         if (!aborted_by_allocator())
             return std::nullopt;
-        const capture::HeapHistoryRecord *last = heap_.last_call(e_.image.threads.front().tid);
-        const Biography *of = last && last->kind == bpf::HEAP_FREED ? heap_.of(last->address) : nullptr;
+        const capture::HeapHistoryRecord *last = e_.free_under_way();
+        const Biography *of = last ? heap_.of(last->address) : nullptr;
         if (!of || !of->life || of->where != Biography::Where::inside)
             return std::nullopt;
-        Claim claim{fmt::format("it was about to free {:#x}, {}", last->address, where_text(*of, words_)), {}};
+        auto claim = Claim::of<Sentence::about_to_free>(last->address, where_text(*of, words_));
         claim.facts = life_lines(*of, words_);
         claim.facts.emplace_back(
             "glibc keeps its own words just before and behind an allocation, and checks them: a write "
@@ -93,6 +95,14 @@ private:
         if (!instruction || instruction->address != e_.registers()->rip || !instruction->memory)
             return nullptr;
         return instruction->memory->read || instruction->memory->write ? &*instruction->memory : nullptr;
+    }
+
+    // What could not be touched is within what the operand touches.
+    bool operand_met() const {
+        const auto address = e_.fault_address();
+        const auto *memory = operand();
+        return !address ||
+               (*address >= memory->address && *address - memory->address < std::max<std::uint64_t>(memory->bytes, 1));
     }
 
     std::vector<Named> operand_registers() const {
@@ -140,6 +150,11 @@ private:
         return biography.below && biography.below->past_end() > biography.life->start;
     }
 
+    // One alive ends just below: the pointer may have run past the end of that.
+    bool run_into(const Biography &biography) const {
+        return biography.below && touched() - biography.below->past_end() < heap_near;
+    }
+
     // Every call of every function that gives memory out or takes it back has left its record.
     bool nothing_missed() const {
         const bool all_probed = std::ranges::all_of(heap_.heap.known.functions, &capture::HeapFunction::probed);
@@ -147,12 +162,10 @@ private:
     }
 
     // What a claim has to say in the same breath where that is not so.
-    std::string unless_missed() const {
-        if (nothing_missed())
-            return "";
+    void add_unless_missed(Claim &claim) const {
         const std::uint64_t unrecorded = heap_.heap.unrecorded();
-        return fmt::format("; unless it was given out again by one of {} that left no record",
-                           unrecorded ? fmt::format("{} calls", unrecorded) : "the calls");
+        if (!nothing_missed())
+            claim.add<Sentence::unless_unrecorded>(unrecorded ? fmt::format("{} calls", unrecorded) : "the calls");
     }
 
     std::string freed_words(const Life &life) const {
@@ -171,15 +184,17 @@ private:
 
     std::optional<Claim> used_after_free(const std::string &name, std::uint64_t value) const {
         const Biography *of = heap_.of(value);
-        if (!of || !of->inside_freed() || overlapped(*of) || of->life->resized_to)
+        if (!of || !of->inside_freed() || overlapped(*of) || run_into(*of) || of->life->resized_to)
             return std::nullopt;
         const Life &life = *of->life;
         const std::uint64_t address = touched();
         Claim claim;
-        claim.text = fmt::format("use after free: {} {}", where(), access());
-        claim.text += life.covers(address) ? fmt::format(" at offset {} of {}", address - life.start, size_words(life))
-                                           : fmt::format(" through a pointer into {}", size_words(life));
-        claim.text += ", " + freed_words(life) + unless_missed();
+        if (life.covers(address))
+            claim.add<Sentence::used_after_free>(where(), access(), address - life.start, size_words(life),
+                                                 freed_words(life));
+        else
+            claim.add<Sentence::used_after_free_near>(where(), access(), size_words(life), freed_words(life));
+        add_unless_missed(claim);
         claim.facts = {signal_fact(e_)};
         add_life(claim, *of, name);
         return claim;
@@ -198,12 +213,11 @@ private:
                     !of.life->size_known)
                     continue;
                 const auto offset = found_in(*of.life, value);
-                if (!offset || !(written_by_free(*offset) || in_register(pointer)))
+                if (!offset || !written_by_free(*offset))
                     continue;
-                Claim claim;
-                claim.text = fmt::format("use after free: {} followed a pointer that stands at offset {} of {}, {}",
-                                         where(), *offset, size_words(*of.life), freed_words(*of.life)) +
-                             unless_missed();
+                auto claim = Claim::of<Sentence::freed_pointer_followed>(where(), *offset, size_words(*of.life),
+                                                                         freed_words(*of.life));
+                add_unless_missed(claim);
                 claim.facts = {signal_fact(e_), fmt::format("{} is {:#x}, which is what stands at offset {} of the "
                                                             "freed allocation",
                                                             name, value, *offset)};
@@ -214,12 +228,13 @@ private:
     }
 
     // glibc's free() keeps its list and a key in the first two words; what stands there was not the program's to copy.
-    static bool written_by_free(std::uint64_t offset) { return offset < 2 * sizeof(std::uint64_t); }
-
-    static bool in_register(const HeapPointer &pointer) {
-        return std::ranges::any_of(pointer.at, [](const std::string &at) {
-            return at.starts_with('r') && at.find('+') == at.npos && at != "rsp";
-        });
+    // What stands behind them may have been copied before it was freed.
+    bool written_by_free(std::uint64_t offset) const {
+        return offset < 2 * sizeof(std::uint64_t) &&
+               std::ranges::none_of(heap_.heap.known.functions, [](const capture::HeapFunction &function) {
+                   const std::string_view path = function.path, file = path.substr(path.rfind('/') + 1);
+                   return function.name == "free" && !file.starts_with("libc.so") && !file.starts_with("libc-");
+               });
     }
 
     std::optional<std::uint64_t> found_in(const Life &life, std::uint64_t value) const {
@@ -243,23 +258,25 @@ private:
         const Life &life = *of->life;
         const bool under = address < life.start;
         const std::uint64_t distance = under ? life.start - address : address - life.past_end();
+        Claim claim;
         // With an index the other register may be what leads from here to where it was meant to.
-        const std::string what = operand()->index.empty() ? (under ? "underrun: " : "overrun: ") : "";
-        Claim claim{fmt::format("{}{} {} {} bytes {} {}{}", what, where(), access(), distance,
-                                under ? "before" : "past the end of", size_words(life),
-                                what.empty() ? fmt::format(", which {} points into", name) : ""),
-                    {signal_fact(e_)}};
+        if (!operand()->index.empty())
+            under ? claim.add<Sentence::reached_before>(where(), access(), distance, size_words(life), name)
+                  : claim.add<Sentence::reached_past>(where(), access(), distance, size_words(life), name);
+        else
+            under ? claim.add<Sentence::underrun>(where(), access(), distance, size_words(life))
+                  : claim.add<Sentence::overrun>(where(), access(), distance, size_words(life));
+        claim.facts = {signal_fact(e_)};
         add_life(claim, *of, name);
         return claim;
     }
 
     Claim freed_twice(const Life &life, const HeapEvent &again) const {
         const std::string second = words_.place(again.stack), first = words_.place(life.freed->stack);
-        Claim claim;
-        claim.text = fmt::format("double free: {:#x}, {}, was freed{} and {} later again{}", life.start,
-                                 size_words(life), first.empty() ? "" : " by " + first,
-                                 between(life.freed->t_ns, again.t_ns), second.empty() ? "" : " by " + second) +
-                     unless_missed();
+        auto claim = Claim::of<Sentence::freed_twice>(life.start, size_words(life), first.empty() ? "" : " by " + first,
+                                                      between(life.freed->t_ns, again.t_ns),
+                                                      second.empty() ? "" : " by " + second);
+        add_unless_missed(claim);
         claim.facts = {"freed " + event_text(*life.freed, words_), "freed again " + event_text(again, words_)};
         if (life.allocated)
             claim.facts.insert(claim.facts.begin(), "allocated " + event_text(*life.allocated, words_));
@@ -277,9 +294,8 @@ private:
     }
 
     Claim freed_within(const Biography &of, const capture::HeapHistoryRecord &last) const {
-        Claim claim{fmt::format("free of a pointer into the middle of an allocation: {:#x} is {}", of.address,
-                                where_text(of, words_)),
-                    {"freed " + event_text({last.t_ns, last.stack, last.tid, last.function}, words_)}};
+        auto claim = Claim::of<Sentence::freed_in_the_middle>(of.address, where_text(of, words_));
+        claim.facts = {"freed " + event_text({last.t_ns, last.stack, last.tid, last.function}, words_)};
         std::ranges::copy(life_lines(of, words_), std::back_inserter(claim.facts));
         return claim;
     }

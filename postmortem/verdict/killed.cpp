@@ -69,16 +69,17 @@ std::vector<Task> candidates(const Evidence &e) {
 }
 
 // enum oom_constraint (include/linux/oom.h).
-std::string whose_memory(std::string_view constraint, std::string_view cgroup) {
+Claim whose_memory(std::string_view constraint, std::string_view cgroup) {
     if (constraint.find("MEMCG") != std::string_view::npos)
-        return cgroup.empty() ? "its cgroup reached its limit" : fmt::format("cgroup {} reached its limit", cgroup);
+        return cgroup.empty() ? Claim::of<Sentence::out_of_memory_some_cgroup>() // its own, or one around that
+                              : Claim::of<Sentence::out_of_memory_cgroup>(cgroup);
     if (constraint == "CONSTRAINT_NONE")
-        return "the host had none left";
+        return Claim::of<Sentence::out_of_memory_host>();
     if (constraint == "CONSTRAINT_CPUSET")
-        return "the nodes its cpuset allows had none left";
+        return Claim::of<Sentence::out_of_memory_cpuset>();
     if (constraint == "CONSTRAINT_MEMORY_POLICY")
-        return "the nodes its memory policy allows had none left";
-    return "the OOM killer chose it";
+        return Claim::of<Sentence::out_of_memory_policy>();
+    return Claim::of<Sentence::out_of_memory_chosen>();
 }
 
 std::string name_of(JsonView sender) {
@@ -104,18 +105,23 @@ std::optional<std::uint64_t> file_size_limit(const Evidence &e) {
 // The kernel sends SIGXFSZ where a call would make a file longer than RLIMIT_FSIZE, and the call returns EFBIG
 // (generic_write_check_limits() in fs/read_write.c, inode_newsize_ok() in fs/attr.c).
 std::optional<Claim> file_limit(const Evidence &e) {
-    if (e.image.signal != SIGXFSZ || !e.signal()["fatal"].flag() || e.signal()["sender"].is_object())
+    // send_sig() without a siginfo: to its receiver that looks like a kill(2) of its own.
+    const auto code = e.signal()["code"].integer();
+    if (e.image.signal != SIGXFSZ || !e.signal()["fatal"].flag() || e.signal()["sender"].is_object() ||
+        (code != SI_USER && code != SI_KERNEL) || e.image.threads.empty())
         return std::nullopt;
     const auto lines = signal_lines(e.bundle);
-    const bool kernels = std::ranges::any_of(lines, [](const SignalLine &line) {
-        return line.number == SIGXFSZ && !line.delivered && line.code == SI_KERNEL;
+    const std::int64_t trigger = e.incident.trigger_ns().value_or(0);
+    const auto last = std::ranges::find_if(lines.rbegin(), lines.rend(), [&](const SignalLine &line) {
+        return line.number == SIGXFSZ && !line.delivered && line.t_ns <= trigger;
     });
     const auto limit = file_size_limit(e);
-    if (!kernels || !limit)
+    if (last == lines.rend() || last->code != SI_KERNEL || last->tid != e.image.threads.front().tid || !limit)
         return std::nullopt;
-    return Claim{fmt::format("a file was to grow beyond the process's limit, RLIMIT_FSIZE, of {}", bytes_text(*limit)),
-                 {"the kernel raised SIGXFSZ, which it does for that alone",
-                  fmt::format("process/limits: \"Max file size\" is {}", *limit)}};
+    auto claim = Claim::of<Sentence::file_too_large>(bytes_text(*limit));
+    claim.facts = {"the kernel raised SIGXFSZ, which it does for that alone",
+                   fmt::format("process/limits: \"Max file size\" is {}", *limit)};
+    return claim;
 }
 
 } // namespace
@@ -126,10 +132,9 @@ std::optional<Claim> judge_oom(const Evidence &e) {
         return std::nullopt;
     const std::string_view cgroup = oom["cgroup"].text(); // whose limit it is
     const bool by_limit = oom["constraint"].text().find("MEMCG") != std::string_view::npos;
-    Claim claim;
-    claim.text = "out of memory: " + whose_memory(oom["constraint"].text(), cgroup);
-    if (const auto limit = oom["memory_max"].natural(); by_limit && limit)
-        claim.text += " of " + bytes_text(*limit);
+    Claim claim = whose_memory(oom["constraint"].text(), cgroup);
+    if (const auto limit = oom["memory_max"].natural(); by_limit && limit && !cgroup.empty())
+        claim.add<Sentence::memory_limit>(bytes_text(*limit));
     if (const std::string_view line = oom["kernel_line"].text(); !line.empty())
         claim.facts.push_back(fmt::format("the kernel: {}", line));
     if (const std::string_view killed = oom["killed"].text(); !killed.empty())
@@ -165,10 +170,9 @@ std::optional<Claim> judge_killed(const Evidence &e) {
         sender["tid"].count() == 0 || e.incident.view()["kind"].text() == "oom" ||
         e.incident.view()["dump"]["sent"].flag())
         return std::nullopt;
-    Claim claim;
     const std::string name(signal["name"].text());
     if (e.sender() != e.image.pid) {
-        claim.text = fmt::format("killed by {}, which sent it {}", name_of(sender), name);
+        auto claim = Claim::of<Sentence::killed_by>(name_of(sender), name);
         claim.facts.push_back(fmt::format("{} ({}) was sent by pid {} (comm {}, uid {})", name,
                                           signal["code_name"].text(), e.sender(), sender["comm"].text(),
                                           sender["uid"].count()));
@@ -176,7 +180,7 @@ std::optional<Claim> judge_killed(const Evidence &e) {
     }
     if (e.image.signal == SIGABRT)
         return std::nullopt; // abort(3), which judge_abort knows more of
-    claim.text = fmt::format("it sent {} to itself", name);
+    auto claim = Claim::of<Sentence::sent_itself>(name);
     claim.facts.push_back(
         fmt::format("{} ({}) was sent by its own thread {}", name, signal["code_name"].text(), sender["tid"].count()));
     return claim;

@@ -46,9 +46,8 @@ std::optional<Claim> division(const Evidence &e, const Instruction &instruction)
     const auto by = divisor(e, instruction);
     if (!by)
         return std::nullopt;
-    Claim claim;
-    claim.text = *by == 0 ? "integer division by zero in " + function_of(e)
-                          : "integer division whose result does not fit, in " + function_of(e);
+    Claim claim = *by == 0 ? Claim::of<Sentence::division_by_zero>(function_of(e))
+                           : Claim::of<Sentence::division_too_large>(function_of(e));
     claim.facts = {signal_fact(e), instruction_fact(e, instruction), fmt::format("it divides by {:#x}", *by)};
     return claim;
 }
@@ -56,9 +55,7 @@ std::optional<Claim> division(const Evidence &e, const Instruction &instruction)
 std::optional<Claim> illegal(const Evidence &e, const Instruction &instruction) {
     if (!instruction.text.starts_with("ud2"))
         return std::nullopt;
-    Claim claim;
-    claim.text = fmt::format("illegal instruction: {} came to ud2, which compilers put where a program is to stop",
-                             function_of(e));
+    Claim claim = Claim::of<Sentence::came_to_ud2>(function_of(e));
     claim.facts = {signal_fact(e), instruction_fact(e, instruction)};
     return claim;
 }
@@ -77,9 +74,7 @@ std::optional<Claim> refused_call(const Evidence &e) {
     // Else the siginfo came with a call of its own (rt_tgsigqueueinfo(2)).
     if (e.registers() && static_cast<std::int32_t>(e.registers()->orig_rax) != number)
         return std::nullopt;
-    Claim claim;
-    claim.text =
-        fmt::format("a seccomp filter stopped the system call {}", capture::syscall_name(number, arch != arch_x86_64));
+    Claim claim = Claim::of<Sentence::seccomp_refused>(capture::syscall_name(number, arch != arch_x86_64));
     claim.facts = {
         fmt::format("the kernel raised SIGSYS ({}) for system call {}", e.signal()["code_name"].text(), number)};
     return claim;
@@ -95,6 +90,8 @@ std::optional<Claim> judge_trap(const Evidence &evidence) {
         return refused_call(evidence);
     const auto &instruction = evidence.analysis.instruction;
     if (!evidence.registers() || !instruction || instruction->address != evidence.registers()->rip)
+        return std::nullopt;
+    if (evidence.fault_address() != instruction->address) // which is where both have it (sigaction(2))
         return std::nullopt;
     if (number == SIGFPE)
         return evidence.signal()["code_name"].text() == "FPE_INTDIV" ? division(evidence, *instruction) : std::nullopt;

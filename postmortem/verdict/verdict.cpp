@@ -28,8 +28,8 @@ Json to_json(const Verdict &verdict) {
         return {};
     Json claims = Json::array();
     for (const Claim &claim : verdict.claims)
-        claims.push_back({{"claim", claim.text}, {"facts", claim.facts}});
-    return {{"sentence", verdict.claims.front().text}, {"claims", claims}};
+        claims.push_back({{"claim", claim.text()}, {"facts", claim.facts}});
+    return {{"sentence", verdict.claims.front().text()}, {"claims", claims}};
 }
 
 } // namespace incident::postmortem

@@ -17,16 +17,15 @@ std::string wait_of(JsonView blocked) {
 
 Claim blocked_claim(const Evidence &e, JsonView blocked) {
     const std::uint64_t tid = e.incident.tid();
-    Claim claim;
-    claim.text = fmt::format("thread {} {} blocked for {} in {}", tid, blocked["in_flight"].flag() ? "has been" : "was",
-                             span_text(blocked["elapsed_ns"].count()), wait_of(blocked));
-    claim.facts.push_back(fmt::format("off the CPU ({}) since {} before the incident", blocked["state"].text(),
-                                      span_text(blocked["elapsed_ns"].count())));
+    const std::string span = span_text(blocked["elapsed_ns"].count());
+    Claim claim = blocked["in_flight"].flag() ? Claim::of<Sentence::has_been_blocked>(tid, span, wait_of(blocked))
+                                              : Claim::of<Sentence::was_blocked>(tid, span, wait_of(blocked));
+    claim.facts.push_back(fmt::format("off the CPU ({}) since {} before the incident", blocked["state"].text(), span));
     const JsonView waker = blocked["waker"];
     if (waker.is_object() && waker["in_interrupt"].flag())
         claim.facts.push_back("an interrupt woke it");
-    else if (waker.is_object()) {
-        claim.text += fmt::format(", until {}[{}] woke it", waker["comm"].text(), waker["pid"].count());
+    else if (waker.is_object() && !blocked["in_flight"].flag()) {
+        claim.add<Sentence::woken_by>(waker["comm"].text(), waker["pid"].count());
         claim.facts.push_back(fmt::format("woken by thread {} of {}[{}]", waker["tid"].count(), waker["comm"].text(),
                                           waker["pid"].count()));
     }
@@ -41,15 +40,20 @@ std::optional<Claim> slow_call(JsonView latency) {
         return std::nullopt;
     struct Part {
         const char *key, *text;
+        Claim (*claim)(const std::string &part_of, const std::string &all);
     };
     constexpr Part parts[] = {
-        {"running_ns", "computing"}, {"runnable_ns", "waiting for a CPU"}, {"blocked_ns", "blocked"}};
+        {"running_ns", "computing",
+         [](const auto &part_of, const auto &all) { return Claim::of<Sentence::spent_computing>(part_of, all); }},
+        {"runnable_ns", "waiting for a CPU",
+         [](const auto &part_of, const auto &all) { return Claim::of<Sentence::spent_runnable>(part_of, all); }},
+        {"blocked_ns", "blocked",
+         [](const auto &part_of, const auto &all) { return Claim::of<Sentence::spent_blocked>(part_of, all); }}};
     for (const Part &part : parts) {
         const std::uint64_t ns = spent[part.key].count();
         if (ns < elapsed / 2 || ns > elapsed)
             continue;
-        Claim claim;
-        claim.text = fmt::format("{} of the {} went into {}", span_text(ns), span_text(elapsed), part.text);
+        Claim claim = part.claim(span_text(ns), span_text(elapsed));
         for (const Part &each : parts)
             claim.facts.push_back(fmt::format("{}: {}", each.text, span_text(spent[each.key].count())));
         if (const JsonView in_call = calls["in_flight"]; in_call.is_object())
@@ -59,7 +63,7 @@ std::optional<Claim> slow_call(JsonView latency) {
             // at least so much of both lies in the same time; most of the wait has to
             const std::uint64_t both = ns + std::min(top["ns"].count(), elapsed);
             if (std::string_view(part.key) == "blocked_ns" && both > elapsed && both - elapsed > ns / 2)
-                claim.text += fmt::format(", mostly in {}()", top["name"].text());
+                claim.add<Sentence::mostly_in_call>(top["name"].text());
             claim.facts.push_back(fmt::format("{} calls of {}() took {} of it", top["count"].count(),
                                               top["name"].text(), span_text(top["ns"].count())));
         }

@@ -19,7 +19,7 @@ RULE = """
 name = "crash"
 on = "signal"
 signals = ["SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT", "SIGSYS", "SIGTRAP", "SIGKILL", "SIGTERM", "SIGALRM",
-           "SIGQUIT", "SIGXCPU"]
+           "SIGQUIT", "SIGXCPU", "SIGXFSZ"]
 """
 
 FAULTS = {
@@ -37,6 +37,9 @@ FAULTS = {
     "trap": ("illegal instruction", "ud2"),
     "bus": ("a page of a mapped file", "beyond its end"),
     "unmapped": ("where nothing is mapped any more since a munmap()",),
+    "run-off": ("bad address: run_off() writes 1 byte", "where nothing is mapped"),  # what happened, and not why
+    "file-limit": ("a file was to grow beyond the process's limit, RLIMIT_FSIZE, of 10 bytes",),
+    "report": ("null dereference: value_of()", "and died of the SIGSEGV it sent itself"),
     "read-only": ("write to read-only memory", "write_constant()"),
     "no-exec": ("not executable",),
     "text-pointer": ("no possible address", "wild()"),
@@ -97,6 +100,23 @@ def test_an_uncaught_exception_is_named(watcher, build, kind, words):
     sentence = sentence_of(watcher, died.pid)
     for word in words:
         assert word in sentence
+
+
+@pytest.mark.parametrize("build", ["-O0", "-O2"])
+def test_which_of_its_arguments_a_register_is_is_not_said(watcher, build):
+    died = run(compiled("throws.cpp", build), "member")
+    sentence = sentence_of(watcher, died.pid)
+    # At -O0 the pointer to the member, which is no null pointer, is what the innermost function was given.
+    assert sentence.startswith("null dereference: " if build == "-O2" else "bad address: ")
+    assert "argument 2" not in sentence and "argument 1" not in sentence
+
+
+@pytest.mark.parametrize("build", ["-O0", "-O2"])
+def test_an_overrun_that_glibc_finds_is_no_double_free(watcher, build):
+    died = run(compiled("faults.c", build), "overrun")
+    verdict = verdict_of(watcher, died.pid)
+    assert verdict["sentence"].startswith("heap corrupted"), verdict
+    assert not any(claim["claim"].startswith("double free") for claim in verdict["claims"])
 
 
 def test_the_summary_opens_with_it(watcher):

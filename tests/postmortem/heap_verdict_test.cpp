@@ -68,9 +68,11 @@ protected:
     void aborts(const std::string &message) {
         image.signal = SIGABRT;
         image.abort_message = message;
-        Frame frame;
-        frame.symbol = "malloc_printerr";
-        analysis.threads[0].frames.insert(analysis.threads[0].frames.begin(), frame);
+        for (const char *function : {"free", "_int_free", "malloc_printerr"}) {
+            Frame frame;
+            frame.symbol = function;
+            analysis.threads[0].frames.insert(analysis.threads[0].frames.begin(), frame);
+        }
         record = Json{{"signal",
                        {{"number", SIGABRT},
                         {"name", "SIGABRT"},
@@ -110,7 +112,7 @@ protected:
     // The first claim; "" none.
     std::string sentence() {
         const Verdict verdict = judged();
-        return verdict.claims.empty() ? "" : verdict.claims.front().text;
+        return verdict.claims.empty() ? "" : verdict.claims.front().text();
     }
 
     State state;
@@ -234,8 +236,8 @@ TEST_F(HeapVerdict, CorruptionNamesWhatWasFreedAndWhatLiesBelow) {
     aborts("double free or corruption (out)");
     const Verdict verdict = judged();
     ASSERT_EQ(verdict.claims.size(), 2u);
-    EXPECT_EQ(verdict.claims[0].text, "heap corrupted, found by glibc's allocator: double free or corruption (out)");
-    EXPECT_THAT(verdict.claims[1].text, StartsWith("it was about to free 0x50020"));
+    EXPECT_EQ(verdict.claims[0].text(), "heap corrupted, found by glibc's allocator: double free or corruption (out)");
+    EXPECT_THAT(verdict.claims[1].text(), StartsWith("it was about to free 0x50020"));
     EXPECT_THAT(verdict.claims[1].facts, Contains(HasSubstr("just below, of 24 bytes at 0x50000 alive, allocated by "
                                                             "make_small (x)")));
 }
@@ -258,7 +260,7 @@ TEST_F(HeapVerdict, WithoutAHeapAllIsAsBefore) {
     const auto dir = capture::IncidentsDir::open(state.dir(), false);
     const auto bundle = dir->bundle("20261121T150405.123Z-crash-x-100-9f3c2a");
     for (const Claim &claim : judge(*incident, image, analysis, *bundle).claims)
-        EXPECT_THAT(claim.text, Not(HasSubstr("free")));
+        EXPECT_THAT(claim.text(), Not(HasSubstr("free")));
 }
 
 } // namespace

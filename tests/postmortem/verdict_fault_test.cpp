@@ -9,15 +9,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-class FaultVerdict : public VerdictLab {
-protected:
-    void maperr(std::uint64_t address) { fault(SIGSEGV, SEGV_MAPERR, "SEGV_MAPERR", address); }
-    void accerr(std::uint64_t address) { fault(SIGSEGV, SEGV_ACCERR, "SEGV_ACCERR", address); }
-    void argument(const std::string &name, std::uint64_t value) {
-        analysis.arguments.push_back({static_cast<unsigned>(analysis.arguments.size()), name, "T *", value, true,
-                                      "in memory at 0x7fff00010010"});
-    }
-};
+class FaultVerdict : public VerdictLab {};
 
 TEST_F(FaultVerdict, ANullPointerIsARegisterThatHoldsZero) {
     accesses("rax", 0x148);
@@ -108,11 +100,22 @@ TEST_F(FaultVerdict, ThatItWasUnmappedIsToldAndNotWhy) {
     registers().rax = 0x70001000;
     accesses("rax", 0, "", true);
     maperr(0x70001000);
+    call_line(900, "mmap", {"0", "8192", "PROT_READ|PROT_WRITE", "MAP_PRIVATE", "-1", "0"}, 0x70000000);
     call_line(500, "munmap", {"0x70001000", "4096"}, 0);
     EXPECT_EQ(said(),
               "bad address: use() writes 4 bytes at 0x70001000, where nothing is mapped any more since a munmap()");
     EXPECT_THAT(verdict().claims[0].facts.back(),
-                HasSubstr("thread 100 unmapped 0x70001000-0x70002000 0.001 ms before"));
+                HasSubstr("thread 100 called munmap() of 0x70001000-0x70002000 0.001 ms before"));
+}
+
+// munmap(2) succeeds as well where nothing is mapped: without a record of what put it there the call is a fact only.
+TEST_F(FaultVerdict, AMunmapOfNothingIsAFactOnly) {
+    registers().rax = 0x70001000;
+    accesses("rax", 0);
+    maperr(0x70001000);
+    call_line(500, "munmap", {"0x70001000", "4096"}, 0);
+    EXPECT_EQ(said(), "bad address: use() reads 4 bytes at 0x70001000, where nothing is mapped");
+    EXPECT_THAT(verdict().claims[0].facts.back(), HasSubstr("called munmap() of 0x70001000-0x70002000"));
 }
 
 TEST_F(FaultVerdict, NotEveryMunmapIsOfTheAddress) {
@@ -209,12 +212,6 @@ TEST_F(FaultVerdict, WhatAMappingForbids) {
 
 class Overflow : public FaultVerdict {
 protected:
-    // A thread of glibc's with 64 KiB of stack above a guard of a page.
-    void small_stack() {
-        maps("00400000-00402000 r-xp 00000000 08:01 7 /bin/x\n"
-             "70000000-70001000 ---p 00000000 00:00 0\n"
-             "70001000-70011000 rw-p 00000000 00:00 0\n");
-    }
     void at(std::uint64_t rsp, std::uint64_t address) {
         registers().rsp = rsp;
         accerr(address);

@@ -12,7 +12,7 @@ std::string name_of_signal(int number) {
 
 } // namespace
 
-VerdictLab::VerdictLab() {
+Facts::Facts() {
     image.pid = 100;
     image.comm = "x";
     maps("00400000-00402000 r-xp 00000000 08:01 7 /bin/x\n"
@@ -34,7 +34,7 @@ VerdictLab::VerdictLab() {
                   {"clocks", {{"trigger_ns", trigger}}}};
 }
 
-void VerdictLab::fault(int number, int si_code, const std::string &code_name, std::uint64_t address) {
+void Facts::fault(int number, int si_code, const std::string &code_name, std::uint64_t address) {
     image.signal = number;
     image.has_siginfo = true;
     record["signal"] = {{"number", number},       {"name", name_of_signal(number)}, {"code", si_code},
@@ -44,7 +44,7 @@ void VerdictLab::fault(int number, int si_code, const std::string &code_name, st
         record["signal"]["address"] = nullptr;
 }
 
-void VerdictLab::sent_itself(int number, int si_code, const std::string &code_name) {
+void Facts::sent_itself(int number, int si_code, const std::string &code_name) {
     image.signal = number;
     image.has_siginfo = true;
     record["signal"] = {{"number", number},   {"name", name_of_signal(number)},
@@ -55,14 +55,19 @@ void VerdictLab::sent_itself(int number, int si_code, const std::string &code_na
     signal_line(0, number, si_code, code_name, {}, "delivered", "fatal", 100, true);
 }
 
-void VerdictLab::aborts(const std::vector<std::string> &names, const std::string &message) {
+void Facts::sent_by(std::uint32_t pid, std::uint32_t tid, int number, int si_code, const std::string &code_name) {
+    sent_itself(number, si_code, code_name);
+    record["signal"]["sender"] = {{"pid", pid}, {"tid", tid ? Json(tid) : Json()}, {"uid", 0}, {"comm", "killer"}};
+}
+
+void Facts::aborts(const std::vector<std::string> &names, const std::string &message) {
     sent_itself(SIGABRT);
     image.abort_message = message;
     frames(names);
 }
 
-Instruction::Operand &VerdictLab::accesses(const std::string &base, std::int64_t displacement, const std::string &index,
-                                           bool write) {
+Instruction::Operand &Facts::accesses(const std::string &base, std::int64_t displacement, const std::string &index,
+                                      bool write) {
     Instruction &instruction = analysis.instruction.emplace();
     instruction.address = registers().rip;
     instruction.text = "mov";
@@ -79,12 +84,50 @@ Instruction::Operand &VerdictLab::accesses(const std::string &base, std::int64_t
     return memory;
 }
 
-void VerdictLab::maps(const std::string &text) {
+void Facts::instruction(const std::string &text) {
+    analysis.instruction.emplace().address = registers().rip;
+    analysis.instruction->text = text;
+}
+
+void Facts::argument(const std::string &name, std::uint64_t value) {
+    analysis.arguments.push_back(
+        {static_cast<unsigned>(analysis.arguments.size()), name, "T *", value, true, "in memory at 0x7fff00010010"});
+}
+
+void Facts::small_stack() {
+    maps("00400000-00402000 r-xp 00000000 08:01 7 /bin/x\n"
+         "70000000-70001000 ---p 00000000 00:00 0\n"
+         "70001000-70011000 rw-p 00000000 00:00 0\n");
+}
+
+void Facts::word(std::uint64_t address, std::uint64_t value) {
+    image.memory.add(address, {reinterpret_cast<const char *>(&value), sizeof value});
+}
+
+void Facts::handled(std::uint32_t tid, const std::string &disposition) {
+    signal_line(2'000'001, SIGSEGV, SEGV_MAPERR, "SEGV_MAPERR", 8, "generated", "", tid);
+    signal_line(2'000'000, SIGSEGV, SEGV_MAPERR, "SEGV_MAPERR", 8, "delivered", disposition, tid);
+}
+
+void Facts::in_handler(std::uint64_t address) {
+    frames({"libc.so.6:raise", "handler", "<signal>", "use", "main"});
+    Interrupted &interrupted = analysis.interrupted.emplace();
+    interrupted.frame = 3;
+    interrupted.registers = {{"rip", code}, {"rax", 0}, {"rsp", 0x7fff00010000}};
+    interrupted.signal = SIGSEGV;
+    interrupted.code = SEGV_MAPERR;
+    interrupted.address = address;
+    accesses("rax", 8);
+    interrupted.instruction = analysis.instruction;
+    analysis.instruction.reset();
+}
+
+void Facts::maps(const std::string &text) {
     image.maps = capture::Maps::parse(text);
     image.maps_whole = true;
 }
 
-void VerdictLab::frames(const std::vector<std::string> &names) {
+void Facts::frames(const std::vector<std::string> &names) {
     auto &frames = analysis.threads[0].frames;
     frames.clear();
     for (const std::string &name : names) {
@@ -99,9 +142,9 @@ void VerdictLab::frames(const std::vector<std::string> &names) {
     }
 }
 
-void VerdictLab::signal_line(std::int64_t before_ns, int number, int si_code, const std::string &code_name,
-                             std::optional<std::uint64_t> address, const std::string &phase,
-                             const std::string &disposition, std::uint32_t tid, bool is_trigger) {
+void Facts::signal_line(std::int64_t before_ns, int number, int si_code, const std::string &code_name,
+                        std::optional<std::uint64_t> address, const std::string &phase, const std::string &disposition,
+                        std::uint32_t tid, bool is_trigger) {
     Json line = {{"t_ns", static_cast<std::int64_t>(trigger) - before_ns},
                  {"tid", tid},
                  {"kind", "signal"},
@@ -119,8 +162,8 @@ void VerdictLab::signal_line(std::int64_t before_ns, int number, int si_code, co
     timeline_ += line.dump() + "\n";
 }
 
-void VerdictLab::call_line(std::int64_t before_ns, const std::string &name, const std::vector<std::string> &args,
-                           std::int64_t ret) {
+void Facts::call_line(std::int64_t before_ns, const std::string &name, const std::vector<std::string> &args,
+                      std::int64_t ret) {
     timeline_ += Json{{"t_ns", static_cast<std::int64_t>(trigger) - before_ns},
                       {"tid", 100},
                       {"kind", "alloc"},
@@ -131,7 +174,7 @@ void VerdictLab::call_line(std::int64_t before_ns, const std::string &name, cons
                  "\n";
 }
 
-Verdict VerdictLab::verdict() {
+Verdict Facts::verdict() {
     const std::string name = fmt::format("20261121T150405.{:03}Z-crash-x-100-9f3c2a", bundles_++);
     Files files{{"incident.json", record.dump()}, {"timeline.jsonl", timeline_}};
     if (!limits_.empty())
@@ -142,14 +185,19 @@ Verdict VerdictLab::verdict() {
     const auto bundle = dir->bundle(name);
     EXPECT_TRUE(incident);
     EXPECT_TRUE(bundle);
-    return judge(*incident, image, analysis, *bundle);
+    std::optional<HeapFindings> findings;
+    if (heap) {
+        findings = find_heap(heap->heap(), *incident, image);
+        add_names(*findings, analysis, image);
+    }
+    return judge(*incident, image, analysis, *bundle, findings ? &*findings : nullptr);
 }
 
-std::string VerdictLab::said() {
+std::string Facts::said() {
     std::string text;
     for (const Claim &claim : verdict().claims) {
-        text += (text.empty() ? "" : "\n") + claim.text;
-        EXPECT_FALSE(claim.facts.empty()) << claim.text;
+        text += (text.empty() ? "" : "\n") + claim.text();
+        EXPECT_FALSE(claim.facts.empty()) << claim.text();
     }
     return text;
 }

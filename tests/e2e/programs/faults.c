@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -91,6 +92,17 @@ APART void write_past_chunk(void)
     sink = third[0];
 }
 
+/* glibc's words for that: "double free or corruption". */
+APART void overrun_two(void)
+{
+    char *volatile first = malloc(2000), *volatile second = malloc(2000), *volatile third = malloc(24);
+    memset(first, 'A', 2064); /* the next chunk's size, and what it says of the first, too */
+    __asm__ volatile("" : : : "memory");
+    free(second);
+    free(first);
+    sink = third[0];
+}
+
 APART void assert_it(int value)
 {
     assert(value == 7 && "seven it must be");
@@ -113,6 +125,40 @@ APART void use_unmapped(void)
     pages[100] = 1;
     munmap(pages, 1 << 20);
     sink = pages[100];
+}
+
+/* Runs off its page into one that was unmapped before. */
+APART void run_off(void)
+{
+    char *volatile pages = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    munmap(pages + 4096, 4096);
+    for (volatile char *at = pages + 100; at < pages + 5100; at++)
+        *at = 1;
+}
+
+APART void write_past_limit(void)
+{
+    struct rlimit limit = {10, 10};
+    char name[] = "/tmp/faults-XXXXXX";
+    int file = mkstemp(name);
+    unlink(name);
+    setrlimit(RLIMIT_FSIZE, &limit);
+    sink = write(file, name, 10); /* as much as it allows */
+    sink = write(file, name, 10);
+}
+
+static void raise_again(int number, siginfo_t *info, void *context)
+{
+    (void)info, (void)context;
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+APART void report_and_die(void)
+{
+    struct sigaction action = {.sa_sigaction = raise_again, .sa_flags = SA_SIGINFO | SA_NODEFER};
+    sigaction(SIGSEGV, &action, 0);
+    sink = value_of(nothing);
 }
 
 APART void write_constant(const char *text)
@@ -224,6 +270,8 @@ int main(int argc, char **argv)
         free_twice();
     else if (is(kind, "heap"))
         write_past_chunk();
+    else if (is(kind, "overrun"))
+        overrun_two();
     else if (is(kind, "smash"))
         smash(64);
     else if (is(kind, "divide"))
@@ -234,6 +282,12 @@ int main(int argc, char **argv)
         bus();
     else if (is(kind, "unmapped"))
         use_unmapped();
+    else if (is(kind, "run-off"))
+        run_off();
+    else if (is(kind, "file-limit"))
+        write_past_limit();
+    else if (is(kind, "report"))
+        report_and_die();
     else if (is(kind, "read-only"))
         write_constant("constant");
     else if (is(kind, "no-exec"))

@@ -1,10 +1,18 @@
 // throws KIND: an exception nobody catches.
+#include <cstdlib>
 #include <cstring>
+#include <exception>
 #include <stdexcept>
 #include <string>
 
 struct Own : std::runtime_error {
     using std::runtime_error::runtime_error;
+};
+
+struct Pool {
+    int room[10];
+    std::string name;
+    [[gnu::noinline]] std::size_t length(int, int) const { return name.size(); }
 };
 
 [[gnu::noinline]] void deeper(const std::string &kind) {
@@ -15,6 +23,10 @@ struct Own : std::runtime_error {
         throw Own("own words");
     if (kind == "number")
         throw 42;
+    if (kind == "member") {
+        Pool *volatile pool = nullptr;
+        std::exit(static_cast<int>(pool->length(1, 2)));
+    }
     if (kind == "rethrow")
         throw;
     std::terminate();

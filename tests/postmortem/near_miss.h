@@ -1,0 +1,30 @@
+// For each sentence a verdict can say: facts that get it, and at least two changes of one of them, after each of which
+// it must not be said.
+#pragma once
+
+#include "verdict_lab.h"
+
+#include <vector>
+
+namespace incident::postmortem::test {
+
+struct NearMiss {
+    const char *what; // about the changed fact
+    void (*change)(Facts &);
+};
+
+struct SentenceCase {
+    Sentence sentence;
+    void (*facts)(Facts &);
+    std::vector<NearMiss> near_misses;
+};
+
+std::vector<SentenceCase> access_cases(); // SIGSEGV and SIGBUS: an address that could not be used
+std::vector<SentenceCase> jump_cases();   // … nor run, and stacks that are used up
+std::vector<SentenceCase> trap_cases();   // SIGFPE, SIGILL, SIGSYS
+std::vector<SentenceCase> abort_cases();
+std::vector<SentenceCase> killed_cases(); // signals that were sent, the OOM killer, a fault before the signal
+std::vector<SentenceCase> heap_cases();   // the recorded heap
+std::vector<SentenceCase> waiting_cases();
+
+} // namespace incident::postmortem::test
