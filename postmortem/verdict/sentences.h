@@ -92,12 +92,12 @@ enum class Sentence : std::size_t {
     mostly_in_call,
 };
 
-struct Words {
+struct SentenceWords {
     Sentence sentence;
     std::string_view format; // as {fmt} has it
 };
 
-inline constexpr auto sentences = std::to_array<Words>({
+inline constexpr auto sentences = std::to_array<SentenceWords>({
     {Sentence::null_dereference, "null dereference: {} {} at a null pointer"},
     {Sentence::null_offset, "null dereference: {} {} at offset {:#x} of a null pointer"},
     {Sentence::low_address, "bad address: {} {} at {:#x}, in the lowest {}, where nothing is mapped"},

@@ -13,6 +13,11 @@ struct NearMiss {
     void (*change)(Facts &);
 };
 
+inline std::vector<NearMiss> and_also(std::vector<NearMiss> near_misses, std::vector<NearMiss> others) {
+    near_misses.insert(near_misses.end(), others.begin(), others.end());
+    return near_misses;
+}
+
 struct SentenceCase {
     Sentence sentence;
     void (*facts)(Facts &);

@@ -83,11 +83,6 @@ const std::vector<NearMiss> of_another_call = {
     {"somebody sent it", [](Facts &f) { f.sent_by(50, 51, SIGABRT, SI_USER, "SI_USER"); }},
 };
 
-std::vector<NearMiss> and_also(std::vector<NearMiss> near_misses, std::vector<NearMiss> others) {
-    near_misses.insert(near_misses.end(), others.begin(), others.end());
-    return near_misses;
-}
-
 } // namespace
 
 std::vector<SentenceCase> abort_cases() {

@@ -67,11 +67,6 @@ const std::vector<NearMiss> of_another_fault = {
      }},
 };
 
-std::vector<NearMiss> and_also(std::vector<NearMiss> near_misses, std::vector<NearMiss> others) {
-    near_misses.insert(near_misses.end(), others.begin(), others.end());
-    return near_misses;
-}
-
 } // namespace
 
 std::vector<SentenceCase> killed_cases() {

@@ -28,7 +28,7 @@ std::vector<Sentence> said_of(Facts &facts) {
     return said;
 }
 
-class EverySentence : public testing::TestWithParam<Words> {};
+class EverySentence : public testing::TestWithParam<SentenceWords> {};
 
 TEST_P(EverySentence, IsSaidOfItsFactsAndNotOfThoseCloseToThem) {
     const Sentence sentence = GetParam().sentence;
@@ -48,7 +48,7 @@ TEST_P(EverySentence, IsSaidOfItsFactsAndNotOfThoseCloseToThem) {
     }
 }
 
-std::string name_of(const testing::TestParamInfo<Words> &info) {
+std::string name_of(const testing::TestParamInfo<SentenceWords> &info) {
     std::string name = fmt::format("{:02}", info.index);
     for (const char c : info.param.format)
         if (std::isalnum(static_cast<unsigned char>(c)))
