@@ -6,6 +6,7 @@
 #include "daemon/elf_image.h"
 #include "daemon/function_leaves.h"
 #include "daemon/go_program.h"
+#include "daemon/own_jumps.h"
 #include "daemon/probe_words.h"
 #include "daemon/symbol_name.h"
 #include "rules/suggest.h"
@@ -339,6 +340,8 @@ Result<std::vector<ProbeSite>> find_function(int fd, const FunctionSpec &spec, c
                                     functions->size()));
         functions->resize(1);
     }
+    if (spec.wants_return && !found.switches_stacks && !is_go(*image))
+        found.switches_stacks = has_own_jumps(*image);
     return sites_of(*image, *functions, spec, abilities, found);
 }
 
