@@ -26,8 +26,9 @@ constexpr std::array<std::string_view, 5> of_exceptions = {
 constexpr std::array<std::string_view, 2> of_unwinders = {"dl_iterate_phdr", "_dl_find_object"};
 // Functions that go over to another stack and are too hot to be probed.  Not makecontext and setcontext alone: OpenSSL
 // has those for asynchronous engines that few use.
-constexpr std::array<std::string_view, 6> switches = {"swapcontext",     "jump_fcontext", "ontop_fcontext",
-                                                      "switch_fcontext", "co_switch",     "coro_transfer"};
+constexpr std::array<std::string_view, 7> switches = {"swapcontext",     "jump_fcontext", "ontop_fcontext",
+                                                      "switch_fcontext", "co_switch",     "coro_transfer",
+                                                      "PyInit__greenlet"};
 
 bool is_one_of(std::span<const std::string_view> names, std::string_view name) {
     return std::ranges::find(names, name) != names.end();
