@@ -7,7 +7,9 @@
  * - the process: a permit that the daemon wrote for this very one, after it had looked at it ([safety] never, the
  * rule's match), and nothing that rules know it by has changed since: its executable, cgroup, user and name are
  * compared (whole, though the watch cache may look at less), and identity_ns tells of a change and back again;
- * - the signal: at its default action, not blocked here nor waiting already, of a process that it kills;
+ * - the signal: at its default action, not blocked here nor waiting already, of a process that it kills and that
+ * nobody traces, who would be given it; that none of its threads waits for it (sigwait) the daemon has looked at for
+ * the permit;
  * - the core: dumpable, RLIMIT_CORE with which the daemon found one would come, room for it, and what the daemon has
  * seen of core_pattern and its listener within the last seconds (dump_until_ns);
  * - the hour: one allowance for all rules and both sides, taken in one step.  */
@@ -36,7 +38,8 @@ static __always_inline unsigned long handler_of(struct task_struct *task, __u32 
 static __always_inline int would_dump(struct task_struct *task, __u32 number, __u64 core_limit)
 {
     struct mm_struct *mm = BPF_CORE_READ(task, mm);
-    if (!mm || BPF_CORE_READ(task, tgid) <= 1 || (BPF_CORE_READ(task, flags) & PF_KERNEL_THREAD))
+    if (!mm || BPF_CORE_READ(task, tgid) <= 1 || (BPF_CORE_READ(task, flags) & PF_KERNEL_THREAD) ||
+        BPF_CORE_READ(task, ptrace))
         return 0;
     if (BPF_CORE_READ(task, signal, flags) & (GROUP_EXIT_FLAG | UNKILLABLE_FLAG))
         return 0;

@@ -26,7 +26,8 @@ using Json = nlohmann::ordered_json;
 namespace {
 
 // Task states as /proc shows them (include/linux/sched.h, fs/proc/array.c).
-constexpr std::uint64_t task_interruptible = 1, task_uninterruptible = 2, task_noload = 0x400;
+constexpr std::uint64_t task_interruptible = 1, task_uninterruptible = 2, task_stopped = 4, task_traced = 8,
+                        task_noload = 0x400;
 
 std::string hex_bytes(const std::vector<std::uint8_t> &bytes) {
     return fmt::format("{:02x}", fmt::join(bytes, ""));
@@ -35,6 +36,8 @@ std::string hex_bytes(const std::vector<std::uint8_t> &bytes) {
 const char *state_name(std::uint64_t state) {
     if (state & task_uninterruptible)
         return state & task_noload ? "idle" : "uninterruptible";
+    if (state & (task_stopped | task_traced))
+        return state & task_stopped ? "stopped" : "traced";
     return state & task_interruptible ? "interruptible" : "other";
 }
 

@@ -139,7 +139,7 @@ struct Label {
     }
     std::string operator()(const BlockedTrigger &blocked) const {
         return "blocked " + (blocked.event.nr < 0
-                                 ? std::string("page fault")
+                                 ? std::string("outside of calls")
                                  : syscall_name(blocked.event.nr, blocked.event.syscall_flags & bpf::SYSCALL_COMPAT));
     }
     std::string operator()(const MemoryTrigger &memory) const { return memory.growth ? "memory growth" : "memory"; }

@@ -6,6 +6,7 @@
 #include "capture/process_dir.h"
 #include "capture/syscalls.h"
 #include "capture/unique_fd.h"
+#include "daemon/signal_takers.h"
 #include "rules/escape.h"
 #include "rules/glob.h"
 #include "rules/match.h"
@@ -125,7 +126,7 @@ std::string Dumper::forbidden(const rules::ProcessFacts &process) const {
     if (!status.empty() && !capture::line_value(status, "VmSize:", value))
         return "kernel threads and processes without memory are never signalled";
     std::vector<std::string> names = rules::units_of_cgroup(process.cgroup);
-    names.insert(names.end(), {process.comm, process.exe, process.unit});
+    names.insert(names.end(), {process.comm, process.exe, rules::path_of_program(process.exe), process.unit});
     for (const std::string &name : names)
         for (const std::string &pattern : safety_.never)
             if (!name.empty() && rules::glob_matches(pattern, name))
@@ -151,6 +152,9 @@ Dumper::Findings Dumper::examine(std::uint32_t pid, int signal, std::uint32_t du
         found.refused = fmt::format("every thread of it blocks {}: it would stay pending", name);
     if (in_mask(status, "SigBlk:", signal))
         found.seen.push_back(fmt::format("the main thread blocks {}: another one takes it, or it stays pending", name));
+
+    if (found.refused.empty())
+        found.refused = taken_otherwise(os_, pid, status, signal);
 
     capture::CorePrecheck check;
     check.signal = signal;

@@ -161,6 +161,21 @@ std::vector<std::uint8_t> ElfImage::bytes(std::uint64_t address, std::size_t len
     return data;
 }
 
+void ElfImage::walk_code(
+    std::size_t overlap, const std::function<bool(std::uint64_t, std::span<const std::uint8_t>)> &each) const {
+    constexpr std::uint64_t piece = 1ull << 20;
+    std::uint64_t walked = 0;
+    for (const auto &segment : segments_) {
+        if (!(segment.p_flags & PF_X))
+            continue;
+        for (std::uint64_t done = 0; done < segment.p_filesz && walked < code_max; done += piece, walked += piece) {
+            const auto code = bytes(segment.p_vaddr + done, std::min(piece + overlap, segment.p_filesz - done));
+            if (code.empty() || !each(segment.p_vaddr + done, code))
+                return;
+        }
+    }
+}
+
 // Names of the versions the file defines, by index (.gnu.version_d).
 std::vector<std::string> ElfImage::read_versions() const {
     std::vector<std::string> versions;

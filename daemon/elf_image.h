@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +41,7 @@ public:
     static constexpr std::uint64_t symbols_max = 16ull << 20; // of one symbol table
     static constexpr std::uint64_t versions_max = 4096;       // versions a library defines
     static constexpr std::uint64_t notes_max = 4ull << 20;    // bytes of one note section
+    static constexpr std::uint64_t code_max = 1ull << 30;     // bytes of code that are walked
 
     // fd: a regular file, open for reading for as long as the image is used; not owned.
     // Error: not an x86-64 program or library.
@@ -51,6 +53,11 @@ public:
     std::optional<std::uint64_t> file_offset(std::uint64_t address, bool executable) const;
     // Up to `length` bytes there.
     std::vector<std::uint8_t> bytes(std::uint64_t address, std::size_t length) const;
+
+    // Calls each piece of the executable segments until `each` returns false; `overlap` bytes of a piece are the
+    // beginning of the next.
+    void walk_code(std::size_t overlap,
+                   const std::function<bool(std::uint64_t address, std::span<const std::uint8_t>)> &each) const;
 
     bool has_section(std::string_view name) const;
     std::optional<std::uint64_t> section_address(std::string_view name) const;

@@ -1,6 +1,7 @@
 #include "daemon/exit_points.h"
 
 #include "daemon/elf_image.h"
+#include "daemon/own_jumps.h"
 
 #include <algorithm>
 #include <array>
@@ -12,8 +13,9 @@ namespace {
 
 constexpr std::string_view unwinder = "_Unwind_SetIP";
 // glibc and musl have one function under most of these names.
-constexpr std::array<std::string_view, 6> jumps = {"longjmp",       "_longjmp",       "siglongjmp",
-                                                   "__longjmp_chk", "__libc_longjmp", "__libc_siglongjmp"};
+// Free Pascal's has the layout of musl's buffer.
+constexpr std::array<std::string_view, 7> jumps = {"longjmp",        "_longjmp",          "siglongjmp", "__longjmp_chk",
+                                                   "__libc_longjmp", "__libc_siglongjmp", "FPC_LONGJMP"};
 // What code that throws, catches or cleans up refers to.
 constexpr std::array<std::string_view, 5> of_exceptions = {
     "_Unwind_Resume", "_Unwind_RaiseException", "__gxx_personality_v0", "__gcc_personality_v0", "_Unwind_ForcedUnwind"};
@@ -22,8 +24,9 @@ constexpr std::array<std::string_view, 5> of_exceptions = {
 constexpr std::array<std::string_view, 2> of_unwinders = {"dl_iterate_phdr", "_dl_find_object"};
 // Functions that go over to another stack and are too hot to be probed.  Not makecontext and setcontext alone: OpenSSL
 // has those for asynchronous engines that few use.
-constexpr std::array<std::string_view, 6> switches = {"swapcontext",     "jump_fcontext", "ontop_fcontext",
-                                                      "switch_fcontext", "co_switch",     "coro_transfer"};
+constexpr std::array<std::string_view, 7> switches = {"swapcontext",     "jump_fcontext", "ontop_fcontext",
+                                                      "switch_fcontext", "co_switch",     "coro_transfer",
+                                                      "PyInit__greenlet"};
 
 bool is_one_of(std::span<const std::string_view> names, std::string_view name) {
     return std::ranges::find(names, name) != names.end();
@@ -75,6 +78,8 @@ Result<FileExits> find_exits(int fd, const UprobeAbilities &abilities) {
     else if (!functions_known && !image->has_section(".interp") &&
              (!image->has_dynamic_symbols() || image->has_section(".tbss")))
         exits.hidden = "is linked statically and stripped: how its exceptions and longjmps go cannot be seen";
+    else if (has_own_jumps(*image))
+        exits.hidden = "leaves calls by jumps of its own, which cannot be followed (as Ruby's and OCaml's exceptions)";
     return exits;
 }
 

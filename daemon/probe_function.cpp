@@ -6,6 +6,7 @@
 #include "daemon/elf_image.h"
 #include "daemon/function_leaves.h"
 #include "daemon/go_program.h"
+#include "daemon/own_jumps.h"
 #include "daemon/probe_words.h"
 #include "daemon/symbol_name.h"
 #include "rules/suggest.h"
@@ -43,6 +44,7 @@ struct Found {
     bool default_refused = false;                     // that is so of its default version
     bool throws = false;                              // exceptions can pass through this program's functions
     bool switches_stacks = false;                     // coroutines
+    bool hosts_switching = false;                     // what it loads may switch its stacks
     std::vector<std::string> parts;                   // pieces of the wanted one
     std::vector<std::string> near;                    // names that hold the wanted one
     std::vector<std::string> others;
@@ -68,6 +70,8 @@ void look_at(const ElfSymbol &symbol, const WantedName &wanted, Found &found) {
     // the kernel keeps return addresses as one stack a thread, and kills what returns otherwise
     found.switches_stacks |= (!symbol.defined && (symbol.name == "swapcontext" || symbol.name == "makecontext")) ||
                              symbol.name == "jump_fcontext" || symbol.name == "ontop_fcontext";
+    // CPython: greenlet (gevent) is a module that any program may load at any time
+    found.hosts_switching |= symbol.defined && symbol.name == "_PyEval_EvalFrameDefault";
     const auto match = wanted.matches(symbol.name, symbol.version, symbol.default_version);
     if (match == WantedName::Match::No)
         return note_name(symbol, wanted, found);
@@ -191,6 +195,8 @@ constexpr NoReturnProbe
     throwing = {"an exception that passes through it would end the program if its return were probed",
                 "can throw exceptions"},
     switching = {"its program switches stacks, and would be killed if its return were probed", "switches stacks"},
+    hosting = {"what its program loads may switch stacks (greenlet), and it would be killed if its return were probed",
+               "may load what switches stacks (greenlet)"},
     moving = {"its program is in Go, whose stacks move, and would be killed if its return were probed",
               "is in Go, whose stacks move"};
 
@@ -254,8 +260,8 @@ Result<ProbeSite> site_of(const ElfImage &image, const FoundFunction &function, 
     }
     site.warning = price_warning(site.price);
     site.offset = *offset + at;
-    if (spec.wants_return && (go || found.throws || found.switches_stacks)) {
-        const NoReturnProbe &why = go ? moving : found.throws ? throwing : switching;
+    if (spec.wants_return && (go || found.throws || found.switches_stacks || found.hosts_switching)) {
+        const NoReturnProbe &why = go ? moving : found.throws ? throwing : found.switches_stacks ? switching : hosting;
         if (auto avoided = avoid_return_probe(image, function, why, *offset, site); !avoided)
             return fail(avoided.error());
     }
@@ -339,6 +345,8 @@ Result<std::vector<ProbeSite>> find_function(int fd, const FunctionSpec &spec, c
                                     functions->size()));
         functions->resize(1);
     }
+    if (spec.wants_return && !found.switches_stacks && !is_go(*image))
+        found.switches_stacks = has_own_jumps(*image);
     return sites_of(*image, *functions, spec, abilities, found);
 }
 

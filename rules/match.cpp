@@ -9,7 +9,12 @@
 namespace incident::rules {
 namespace {
 
-constexpr std::size_t most_shown = 8; // of a list inside a message
+constexpr std::size_t most_shown = 8;              // of a list inside a message
+constexpr std::string_view deleted = " (deleted)"; // d_path(), fs/d_path.c
+
+bool is_replaced(const std::string &exe) {
+    return exe.ends_with(deleted);
+}
 
 std::string shown(const std::string &text) {
     return quote(text);
@@ -39,13 +44,17 @@ bool unit_matches(const std::vector<std::string> &patterns, const ProcessFacts &
                        [&](const std::string &unit) { return any_glob_matches(patterns, unit); });
 }
 
+bool exe_matches(const std::vector<std::string> &patterns, const std::string &exe) {
+    return any_glob_matches(patterns, exe) || (is_replaced(exe) && any_glob_matches(patterns, path_of_program(exe)));
+}
+
 enum class Key { None, Unit, Exe, Comm, Cgroup, Uid };
 
 // The first one that does not hold.
 Key failing(const Match &match, const ProcessFacts &process) {
     if (!match.unit.empty() && !unit_matches(match.unit, process))
         return Key::Unit;
-    if (!match.exe.empty() && !any_glob_matches(match.exe, process.exe))
+    if (!match.exe.empty() && !exe_matches(match.exe, process.exe))
         return Key::Exe;
     if (!match.comm.empty() && !any_glob_matches(match.comm, process.comm))
         return Key::Comm;
@@ -57,6 +66,10 @@ Key failing(const Match &match, const ProcessFacts &process) {
 }
 
 } // namespace
+
+std::string path_of_program(const std::string &exe) {
+    return is_replaced(exe) ? exe.substr(0, exe.size() - deleted.size()) : exe;
+}
 
 std::string shown_list(const std::vector<std::string> &patterns) {
     return list(patterns);

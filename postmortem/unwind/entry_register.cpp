@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
+#include <set>
 #include <vector>
 
 namespace incident::postmortem {
@@ -44,6 +46,52 @@ bool may_lead_back(const ZydisDecodedInstruction &instruction, const ZydisDecode
     return target >= entry && target <= ip;
 }
 
+// Where a jump leads that the instruction itself names.
+std::optional<std::uint64_t> fixed_target(const ZydisDecodedInstruction &instruction,
+                                          const ZydisDecodedOperand *operands, std::uint64_t at) {
+    if (instruction.meta.category != ZYDIS_CATEGORY_COND_BR && instruction.meta.category != ZYDIS_CATEGORY_UNCOND_BR)
+        return std::nullopt;
+    ZyanU64 target = 0;
+    if (operands[0].type != ZYDIS_OPERAND_TYPE_IMMEDIATE ||
+        !ZYAN_SUCCESS(ZydisCalcAbsoluteAddress(&instruction, &operands[0], at, &target)))
+        return std::nullopt;
+    return target;
+}
+
+// Code elsewhere that the function jumps to: another function that ends in its place (a tail call), or the seldom part
+// of its own (GCC's NAME.cold), which may come back to the middle.  Whatever it does to the register is not looked at.
+bool may_come_back(std::uint64_t from, std::uint64_t entry, std::uint64_t end, ProcessMemory &memory,
+                   const ZydisDecoder &decoder) {
+    constexpr std::size_t instructions_max = 2048;
+    std::vector<std::uint64_t> ways{from};
+    std::set<std::uint64_t> seen;
+    while (!ways.empty()) {
+        std::uint64_t at = ways.back();
+        ways.pop_back();
+        for (;;) {
+            if (at > entry && at < end)
+                return true;
+            if (at == entry || !seen.insert(at).second) // a call of it anew; been there
+                break;
+            std::array<char, ZYDIS_MAX_INSTRUCTION_LENGTH> code;
+            ZydisDecodedInstruction instruction;
+            ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
+            if (seen.size() > instructions_max ||
+                !ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, code.data(), memory.read(at, code), &instruction,
+                                                     operands)))
+                return true; // as far as is known
+            const auto category = instruction.meta.category;
+            if (const auto target = fixed_target(instruction, operands, at))
+                ways.push_back(*target);
+            if (category == ZYDIS_CATEGORY_UNCOND_BR || category == ZYDIS_CATEGORY_RET ||
+                instruction.mnemonic == ZYDIS_MNEMONIC_UD2)
+                break; // through a register or memory: another function (the PLT), or one of a table's
+            at += instruction.length;
+        }
+    }
+    return false;
+}
+
 } // namespace
 
 unsigned argument_number(std::string_view reg) {
@@ -76,6 +124,9 @@ bool untouched_since_entry(std::string_view name, std::uint64_t entry, std::uint
             written_behind = written_behind || writes(instruction, operands, reg);
             led_back = led_back || may_lead_back(instruction, operands, at, entry, ip);
         }
+        const auto target = fixed_target(instruction, operands, at);
+        if (target && (*target < entry || *target >= end) && may_come_back(*target, entry, end, memory, decoder))
+            return false;
         at += instruction.length;
     }
     return !(written_behind && led_back);

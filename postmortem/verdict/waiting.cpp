@@ -9,10 +9,23 @@ namespace incident::postmortem {
 
 namespace {
 
-// "nanosleep", "a page fault"; what the thread waited in.
+bool shows_page_fault(JsonView kernel_stack) {
+    for (std::size_t i = 0; i < kernel_stack.size(); ++i)
+        if (kernel_stack.at(i)["symbol"].text().find("page_fault") != std::string_view::npos)
+            return true;
+    return false;
+}
+
+// "nanosleep()", "a page fault"; what the thread waited in.
 std::string wait_of(JsonView blocked) {
-    const std::string_view call = blocked["syscall"].text();
-    return call.empty() ? "a page fault" : std::string(call) + "()";
+    const std::string_view call = blocked["syscall"].text(), state = blocked["state"].text();
+    if (state == "stopped")
+        return "a stop (SIGSTOP or one of its kin)";
+    if (state == "traced")
+        return "a stop by whoever traces it";
+    if (!call.empty())
+        return std::string(call) + "()";
+    return shows_page_fault(blocked["kernel_stack"]) ? "a page fault" : "the kernel, outside of any system call";
 }
 
 Claim blocked_claim(const Evidence &e, JsonView blocked) {

@@ -51,6 +51,20 @@ protected:
 
 constexpr const char *throwing = "int main(int c, char **) { try { if (c > 9) throw c; } catch (int) {} return 0; }\n";
 
+TEST_F(Exits, JumpsOfItsOwnAreSeenByTheirShape) {
+    const std::string main = "int main() { return 0; }\n";
+    EXPECT_THAT(of("void leave(void **to) { __builtin_longjmp(to, 1); }\n" + main, "").hidden,
+                HasSubstr("jumps of its own"));
+    EXPECT_THAT(of("__asm__(\"mov (%rsi), %rsp\\npop %rbx\\npop %rbp\\nret\");\n" + main, "-s").hidden,
+                HasSubstr("jumps of its own"));
+    EXPECT_THAT(of("__asm__(\"mov 8(%rsp), %rsp\\nret\");\n" + main, "").hidden, IsEmpty()) << "its own frame's";
+    EXPECT_THAT(
+        of("#include <alloca.h>\nvoid use(void *);\nvoid f(long n) { use(alloca(n)); }\nvoid use(void *) {}\n" + main,
+           "")
+            .hidden,
+        IsEmpty());
+}
+
 TEST_F(Exits, TheUnwinderAndTheCLibraryHaveThem) {
     const auto unwinder = exits_of("/lib/x86_64-linux-gnu/libgcc_s.so.1");
     EXPECT_EQ(with(unwinder, Recorder::UprobeRole::UnwindLands), 1);

@@ -18,6 +18,14 @@ def goroutines():
     return compiled("goroutines.go"), compiled("goroutines.go", "-trimpath")
 
 
+def fibers():
+    return compiled("fibers.c", "-O1")
+
+
+def own_jumps():
+    return compiled("own_jumps.c", "-O1", "-fno-omit-frame-pointer")
+
+
 LEFT = ["throw", "rethrow", "cleanup", "longjmp", "handler", "exit_thread", "cancelled"]
 HANGING = ["caught", "hangs"]
 
@@ -53,6 +61,8 @@ def watcher(tmp_path_factory):
         rule("jump-stuck", jumps, of(jumps, "handle"), "deadline"),
         rule("jump-slow", jumps, of(jumps, "handle")),
         rule("panic-stuck", panics, of(panics, "handle"), "deadline"),
+        rule("own-jump-stuck", own_jumps(), of(own_jumps(), "handle"), "deadline", 'dump = "SIGABRT"'),
+        rule("fiber-slow", fibers(), of(fibers(), "work")),
         rule("go-slow", unpaired, of(unpaired, "main.Handle")),
         rule("go-pair", paired, go_pair(paired)),
         rule("go-stuck", unpaired, of(unpaired, "main.Handle"), "deadline"),
@@ -126,6 +136,29 @@ def test_what_is_left_is_not_running_and_what_hangs_is(watcher, coredump_host):
         assert re.search(r"\d+ calls were left by an exception or longjmp: not timed", reason(watcher, name)), reason(
             watcher, name
         )
+
+
+def test_where_jumps_cannot_be_followed_nothing_is_told(watcher, coredump_host):
+    """It left the call by __builtin_longjmp: no function's entry is passed, and the return address is still there."""
+    with ExitStack() as stack:
+        (left,) = victims(stack, own_jumps(), "")
+        assert "unavailable: calls of a program that switches stacks are told when they return" in reason(
+            watcher, "own-jump-stuck"
+        )
+        until(lambda: waits_deep_down(left), "it to have left", watcher.tail)
+        victims(stack, compiled("leaves.cpp", "-O2", "-rdynamic"), "hangs")[0].wait(timeout=60)  # due after it
+        assert left.poll() is None, "a healthy process was killed"
+        assert rules_of(watcher, left) == set(), watcher.tail()
+        on(left)
+        assert left.stdout.readline() == b"went on\n"
+
+
+def test_coroutines_of_a_programs_own_return_where_they_came_from(watcher):
+    """With the kernel's return probes they would go on in another's caller: the program would be killed."""
+    with running(fibers(), stdin=subprocess.PIPE) as process:
+        go(process)
+        assert process.stdout.readline() == b"went on\n"
+        assert process.wait(timeout=60) == 0, "a healthy process was killed"
 
 
 @pytest.mark.parametrize("which, name", [(0, "go-slow"), (1, "go-pair")])

@@ -116,3 +116,13 @@ def test_a_cooldown_suppresses_and_counts(daemon):
 
     until(suppressed, "the second death to be counted as suppressed")
     assert second.pid not in [i.process["pid"] for i in watcher.incidents()]
+
+
+def test_a_program_that_was_replaced_is_the_same_service_still(daemon, other):
+    """As an upgrade leaves it until it is restarted."""
+    watcher = daemon(rules=rules(f'exe = ["{other}"]'))
+    with waiting_victim("null-read", program=other) as process:
+        fresh = shutil.copy(victim("die"), other.with_name("fresh"))
+        os.rename(fresh, other)
+        let_die(process)
+        assert watcher.incident(process.pid).record["rule"] == "some"

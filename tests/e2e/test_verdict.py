@@ -147,6 +147,22 @@ def test_what_a_thread_was_blocked_on(daemon):
     assert re.search(r"^thread \d+ was blocked for \d+.* in read\(\), until writer\[\d+\] woke it$", sentence)
 
 
+def test_a_register_that_a_part_kept_elsewhere_has_set_is_no_argument(watcher):
+    ended = run(compiled("seldom.c", "-O2"))
+    (claim,) = verdict_of(watcher, ended.pid)["claims"]
+    assert claim["claim"].startswith("null dereference: read_it() reads 4 bytes at a null pointer")
+    assert "entered" not in claim["claim"] + " ".join(claim["facts"]), claim
+
+
+def test_one_that_was_stopped_waits_for_no_page(daemon):
+    watcher = daemon(rules='[[rule]]\nname = "blocked"\non = "blocked"\nthreshold = "500ms"\nwhen = "deadline"\n')
+    with running(compiled("busy.c", "-O1"), "calls") as process:
+        assert process.stdout.readline() == b"ready\n"
+        process.send_signal(signal.SIGSTOP)
+        sentence = sentence_of(watcher, process.pid)
+    assert re.search(r"^thread \d+ has been blocked for \d+.* in a stop \(SIGSTOP", sentence), sentence
+
+
 def killed_from_outside(number):
     with running(compiled("faults.c", "-O2"), "sleep") as process:
         until(lambda: open(f"/proc/{process.pid}/syscall", encoding="ascii").read().startswith("34 "), "it to pause")

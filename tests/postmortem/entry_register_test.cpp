@@ -55,6 +55,20 @@ TEST(EntryRegister, AWriteBehindItCountsWhereAJumpLeadsBack) {
     EXPECT_FALSE(untouched(load + set + indirect, 0)) << "nobody knows where that leads";
 }
 
+TEST(EntryRegister, ThePartThatIsKeptElsewhereMayComeBack) {
+    const std::string function = "\x74\x03" + load + "\xc3"; // je to what follows the function
+    const auto untouched_by = [&](const std::string &elsewhere) {
+        Code code(function + elsewhere);
+        return untouched_since_entry("rdi", entry, entry + function.size(), entry + 2, code);
+    };
+    EXPECT_FALSE(untouched_by(set + "\xeb\xf9")) << "it sets the register and goes on in the middle";
+    EXPECT_FALSE(untouched_by(call + "\x74\xf6" + "\xc3"));
+    EXPECT_TRUE(untouched_by(set + "\xc3")) << "another function, called in its place";
+    EXPECT_TRUE(untouched_by(set + "\xff\x25" + std::string(4, '\0'))) << "and one of another library";
+    EXPECT_TRUE(untouched_by(set + "\xeb\xf7")) << "which calls this one anew";
+    EXPECT_FALSE(untouched_by(set)) << "what follows cannot be read";
+}
+
 TEST(EntryRegister, WhatCannotBeReadIsNotClaimed) {
     EXPECT_FALSE(untouched("\x06" + load, 1)) << "no instruction";
     EXPECT_FALSE(untouched(load, 2)) << "outside of the function";
