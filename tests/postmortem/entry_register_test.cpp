@@ -58,7 +58,7 @@ TEST(EntryRegister, AWriteBehindItCountsWhereAJumpLeadsBack) {
 TEST(EntryRegister, ThePartThatIsKeptElsewhereMayComeBack) {
     const std::string function = "\x74\x03" + load + "\xc3"; // je to what follows the function
     const auto untouched_by = [&](const std::string &elsewhere) {
-        Code code(function + elsewhere);
+        CodeMemory code(function + elsewhere);
         return untouched_since_entry("rdi", entry, entry + function.size(), entry + 2, code);
     };
     EXPECT_FALSE(untouched_by(set + "\xeb\xf9")) << "it sets the register and goes on in the middle";
