@@ -159,6 +159,26 @@ def test_an_ambiguous_prefix(recorder, crash):
     assert f"\n  {crash.id}" in complaint(recorder.ctl.run("info", crash.id[:2]))
 
 
+def test_errors_of_rules_keep_their_lines(recorder, tmp_path):
+    (tmp_path / "bad.toml").write_text('[[rule]]\nname = "b"\non = "sginal"\n')
+    said = recorder.ctl.run("replay", "--rules", tmp_path).stderr
+    assert "bad.toml:3:" in said and "\\n" not in said
+    assert any('on = "sginal"' in line for line in said.splitlines()[1:]), "the line it is about, on a line of its own"
+
+
+def test_none_are_asked_for(recorder, crash):
+    done = recorder.ctl.run("list", "-n", "0")
+    assert done.returncode == 0 and done.stdout + done.stderr == "", "there are incidents"
+
+
+def test_since_as_the_manual_has_it(recorder, crash):
+    assert crash.id in {line["id"] for line in recorder.ctl.json_lines("list", "--since", "2h ago")}
+
+
+def test_a_bundles_directory_is_an_id(tmp_path, crash):
+    assert Ctl(tmp_path).json("info", crash.path)["id"] == crash.id
+
+
 def test_no_daemon(bundle):
     assert "not running" in complaint(ctl_of(bundle).run("status"))
 
@@ -206,7 +226,9 @@ def test_a_file_replaced_by_a_link(bundle, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["bogus"], ["list", "--bogus"], [], ["info", "a", "b"], ["wait", "--timeout", "soon"], ["timeline", "-n", "x"]]
+    "arguments",
+    [["bogus"], ["list", "--bogus"], [], ["info", "a", "b"], ["wait", "--timeout", "soon"], ["timeline", "-n", "x"],
+     ["timeline", "--kind", "foo"], ["replay"]],
 )
 def test_wrong_usage(tmp_path, arguments):
     complaint(Ctl(tmp_path).run(*arguments), status=2)

@@ -6,6 +6,7 @@ import pytest
 
 from lib.programs import victim
 from lib.victims import run, running
+from lib.wait import until
 
 SMALL_RING_BUFFER = '[record]\nring_buffer = "64KiB"\n'
 
@@ -87,3 +88,12 @@ def test_a_storm_through_a_small_ring_buffer(daemon):
     died = {i.process["pid"] for i in small.incidents()} & pids
     losses = small.ctl.json("status")["losses"]
     assert len(died) + sum(loss["count"] for loss in losses) >= len(pids)
+
+
+def test_an_incident_that_could_not_be_written_is_a_loss(daemon):
+    watcher = daemon(config='[budget]\nkeep_free = "64TiB"\n')
+    run(victim("die"), "null-read")
+    until(lambda: watcher.ctl.json("status")["incidents"]["failed"], "the incident to have failed", watcher.tail)
+    (loss,) = [loss for loss in watcher.ctl.json("status")["losses"] if loss["where"] == "incidents"]
+    assert loss["count"] == 1 and "not written" in loss["reason"]
+    assert "not written" in watcher.ctl.text("status")

@@ -1,0 +1,35 @@
+// named: a slow function whose C++ name has commas, brackets and blanks, and one of which gcc keeps a copy only
+// (.constprop: its second argument is always the same).
+#include <cstdlib>
+#include <string>
+#include <unistd.h>
+#include <vector>
+
+volatile int sink;
+
+[[gnu::noinline, gnu::noclone]] int store(std::vector<std::string> const &what) {
+    usleep(100000);
+    return static_cast<int>(what.size());
+}
+
+[[gnu::noinline, gnu::noclone]] int fetch(std::string const &what) {
+    usleep(100000);
+    return static_cast<int>(what.size());
+}
+
+[[gnu::noinline]] static int scan(int times, int how) {
+    for (int i = 0; i < times; ++i)
+        sink = sink + how;
+    usleep(100000);
+    return sink * how;
+}
+
+int main() {
+    char c;
+    while (read(0, &c, 1) == 1) {
+        sink = store({"one", "two"});
+        sink = fetch("three");
+        sink = scan(sink, 7);
+        sink = scan(sink + 1, 7);
+    }
+}

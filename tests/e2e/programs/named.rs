@@ -1,0 +1,21 @@
+// named [dies]: a slow function, whose name has a hash in Rust's legacy mangling and none in v0; or it dies in there.
+use std::io::Read;
+
+mod stock {
+    #[inline(never)]
+    pub fn count(dies: bool) -> u32 {
+        if dies {
+            unsafe { std::ptr::write_volatile(std::hint::black_box(0 as *mut u32), 1) };
+        }
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        std::hint::black_box(7)
+    }
+}
+
+fn main() {
+    let dies = std::env::args().nth(1).is_some();
+    let mut byte = [0u8; 1];
+    while dies || std::io::stdin().read(&mut byte).unwrap_or(0) == 1 {
+        std::hint::black_box(stock::count(dies));
+    }
+}
