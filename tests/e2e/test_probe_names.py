@@ -35,16 +35,17 @@ def symbol(program, pattern, *options):
     return found
 
 
+# Each of another function: of two rules about one call there is one bundle.
 # name of the rule: program, what its probe says, the function as the headline names it
 RULES = {
-    "whole": ("cpp", lambda program: symbol(program, r"^store\(", "-C"), "store"),
+    "whole": ("cpp", lambda program: symbol(program, r"^keep\(", "-C"), "keep"),
     "mangled": ("cpp", lambda program: symbol(program, "^_Z5store"), "store"),
     "string": ("cpp", lambda _: "fetch(std::string const&)", "fetch"),
     "copy": ("cpp", lambda _: "scan", "scan"),
     "rust": ("rust", lambda _: "named::stock::count", "count"),
-    "rust-mangled": ("rust", lambda program: symbol(program, "5stock5count"), "count"),
+    "rust-mangled": ("rust", lambda program: symbol(program, "5stock5order"), "order"),
     "rust-v0": ("rust-v0", lambda _: "named::stock::count", "count"),
-    "rust-v0-mangled": ("rust-v0", lambda program: symbol(program, "5stock5count"), "count"),
+    "rust-v0-mangled": ("rust-v0", lambda program: symbol(program, "5stock5order"), "order"),
 }
 
 

@@ -1,4 +1,4 @@
-// named: a slow function whose C++ name has commas, brackets and blanks, and one of which gcc keeps a copy only
+// named: slow functions whose C++ names have commas, brackets and blanks, and one of which gcc keeps a copy only
 // (.constprop: its second argument is always the same).
 #include <cstdlib>
 #include <string>
@@ -10,6 +10,11 @@ volatile int sink;
 [[gnu::noinline, gnu::noclone]] int store(std::vector<std::string> const &what) {
     usleep(100000);
     return static_cast<int>(what.size());
+}
+
+[[gnu::noinline, gnu::noclone]] int keep(std::vector<std::string> const &what) {
+    usleep(100000);
+    return static_cast<int>(what.size()) + 1;
 }
 
 [[gnu::noinline, gnu::noclone]] int fetch(std::string const &what) {
@@ -28,6 +33,7 @@ int main() {
     char c;
     while (read(0, &c, 1) == 1) {
         sink = store({"one", "two"});
+        sink = keep({"one", "two", "three"});
         sink = fetch("three");
         sink = scan(sink, 7);
         sink = scan(sink + 1, 7);

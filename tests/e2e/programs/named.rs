@@ -1,4 +1,4 @@
-// named [dies]: a slow function, whose name has a hash in Rust's legacy mangling and none in v0; or it dies in there.
+// named [dies]: slow functions, whose names have a hash in Rust's legacy mangling and none in v0; or it dies in there.
 use std::io::Read;
 
 mod stock {
@@ -10,6 +10,12 @@ mod stock {
         std::thread::sleep(std::time::Duration::from_millis(100));
         std::hint::black_box(7)
     }
+
+    #[inline(never)]
+    pub fn order() -> u32 {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        std::hint::black_box(8)
+    }
 }
 
 fn main() {
@@ -17,5 +23,6 @@ fn main() {
     let mut byte = [0u8; 1];
     while dies || std::io::stdin().read(&mut byte).unwrap_or(0) == 1 {
         std::hint::black_box(stock::count(dies));
+        std::hint::black_box(stock::order());
     }
 }
