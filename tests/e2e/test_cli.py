@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import signal
 import socket
 import threading
 
@@ -11,6 +12,7 @@ from lib.ctl import Ctl
 from lib.daemon import SANITIZER_REPORT
 from lib.programs import INCIDENTCTL, victim
 from lib.victims import run, running
+from lib.wait import until
 
 NOBODY = 65534
 
@@ -159,11 +161,15 @@ def test_an_ambiguous_prefix(recorder, crash):
     assert f"\n  {crash.id}" in complaint(recorder.ctl.run("info", crash.id[:2]))
 
 
-def test_errors_of_rules_keep_their_lines(recorder, tmp_path):
-    (tmp_path / "bad.toml").write_text('[[rule]]\nname = "b"\non = "sginal"\n')
-    said = recorder.ctl.run("replay", "--rules", tmp_path).stderr
-    assert "bad.toml:3:" in said and "\\n" not in said
-    assert any('on = "sginal"' in line for line in said.splitlines()[1:]), "the line it is about, on a line of its own"
+def test_errors_of_rules_keep_their_lines(daemon):
+    one = daemon()
+    (one.rules / "bad.toml").write_text('[[rule]]\nname = "b"\non = "sginal"\n')
+    one.process.send_signal(signal.SIGHUP)
+    until(lambda: one.ctl.json("status")["rule_errors"], "the reload", one.tail)
+    said = one.ctl.text("status").splitlines()
+    (at,) = [at for at, line in enumerate(said) if "bad.toml:3:" in line]
+    assert said[at].endswith("unknown kind of rule 'sginal'")
+    assert said[at + 1].strip() == '3 | on = "sginal"'
 
 
 def test_none_are_asked_for(recorder, crash):

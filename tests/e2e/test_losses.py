@@ -1,5 +1,6 @@
 """What did not fit is counted and named, and the incident still commits."""
 
+import subprocess
 from contextlib import ExitStack
 
 import pytest
@@ -90,10 +91,17 @@ def test_a_storm_through_a_small_ring_buffer(daemon):
     assert len(died) + sum(loss["count"] for loss in losses) >= len(pids)
 
 
-def test_an_incident_that_could_not_be_written_is_a_loss(daemon):
-    watcher = daemon(config='[budget]\nkeep_free = "64TiB"\n')
-    run(victim("die"), "null-read")
-    until(lambda: watcher.ctl.json("status")["incidents"]["failed"], "the incident to have failed", watcher.tail)
-    (loss,) = [loss for loss in watcher.ctl.json("status")["losses"] if loss["where"] == "incidents"]
-    assert loss["count"] == 1 and "not written" in loss["reason"]
-    assert "not written" in watcher.ctl.text("status")
+def test_an_incident_that_found_no_room_is_a_loss(daemon):
+    watcher = daemon(started=False, config='[budget]\nkeep_free = "0"\n')
+    watcher.state.mkdir(mode=0o700)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32k,mode=0700", "none", watcher.state], check=True)
+    try:
+        watcher.start()
+        run(victim("die"), "null-read")
+        until(lambda: watcher.ctl.json("status")["incidents"]["failed"], "the incident to have failed", watcher.tail)
+        (loss,) = [loss for loss in watcher.ctl.json("status")["losses"] if loss["where"] == "incidents"]
+        assert loss["count"] == 1 and "No space left on device" in loss["reason"]
+        assert "No space left on device" in watcher.ctl.text("status")
+        watcher.stop()
+    finally:
+        subprocess.run(["umount", "--lazy", watcher.state], check=True)
