@@ -28,7 +28,7 @@ def place(tmp_path):
     built = compiled("work.c", "-O1", "-shared", "-fPIC", "-DPAD=0", "-Wl,-soname,libwork.so.1")
     shutil.copy(built, directory / "libwork.so.1")
     shutil.copy(compiled("work.c", "-O1", "-shared", "-fPIC", "-DPAD=1", "-Wl,-soname,libwork.so.1"), directory / "newer")
-    shutil.copy(compiled("works.c", "-O1", "-Wl,--no-as-needed", built, "-Wl,-rpath,$ORIGIN"), directory / "works")
+    shutil.copy(compiled("works.c", "-O1", "-Wl,--no-as-needed", built, "-Wl,-rpath,$ORIGIN:/app"), directory / "works")
     return directory
 
 

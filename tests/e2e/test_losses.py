@@ -92,7 +92,7 @@ def test_a_storm_through_a_small_ring_buffer(daemon):
 
 
 def test_an_incident_that_found_no_room_is_a_loss(daemon):
-    watcher = daemon(started=False, config='[budget]\nkeep_free = "0"\n')
+    watcher = daemon(started=False, config='[budget]\nkeep_free = "0B"\n')
     watcher.state.mkdir(mode=0o700)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32k,mode=0700", "none", watcher.state], check=True)
     try:

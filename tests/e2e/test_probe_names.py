@@ -35,7 +35,7 @@ def symbol(program, pattern, *options):
     return found
 
 
-# Each of another function: of two rules about one call there is one bundle.
+# Each of another function, which alone is called: of rules that fire together there is one bundle.
 # name of the rule: program, what its probe says, the function as the headline names it
 RULES = {
     "whole": ("cpp", lambda program: symbol(program, r"^keep\(", "-C"), "keep"),
@@ -66,7 +66,7 @@ def test_a_slow_call_is_told_by_the_functions_name(watcher, name):
         return [i for i in watcher.incidents() if i.record["rule"] == name]
 
     with running(programs()[which], stdin=subprocess.PIPE) as process:
-        process.stdin.write(b"x" * 100)
+        process.stdin.write(function[0].encode() * 100)
         process.stdin.flush()
         (state,) = [one for one in watcher.ctl.json("status")["rules"] if one["name"] == name]
         assert state["state"] != "unavailable", state["reason"]
