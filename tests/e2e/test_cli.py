@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import signal
 import socket
 import threading
 
@@ -11,6 +12,7 @@ from lib.ctl import Ctl
 from lib.daemon import SANITIZER_REPORT
 from lib.programs import INCIDENTCTL, victim
 from lib.victims import run, running
+from lib.wait import until
 
 NOBODY = 65534
 
@@ -159,6 +161,30 @@ def test_an_ambiguous_prefix(recorder, crash):
     assert f"\n  {crash.id}" in complaint(recorder.ctl.run("info", crash.id[:2]))
 
 
+def test_errors_of_rules_keep_their_lines(daemon):
+    one = daemon()
+    (one.rules / "bad.toml").write_text('[[rule]]\nname = "b"\non = "sginal"\n')
+    one.process.send_signal(signal.SIGHUP)
+    until(lambda: one.ctl.json("status")["rule_errors"], "the reload", one.tail)
+    said = one.ctl.text("status").splitlines()
+    (at,) = [at for at, line in enumerate(said) if "bad.toml:3:" in line]
+    assert said[at].endswith("unknown kind of rule 'sginal'")
+    assert said[at + 1].strip() == '3 | on = "sginal"'
+
+
+def test_none_are_asked_for(recorder, crash):
+    done = recorder.ctl.run("list", "-n", "0")
+    assert done.returncode == 0 and done.stdout + done.stderr == "", "there are incidents"
+
+
+def test_since_as_the_manual_has_it(recorder, crash):
+    assert crash.id in {line["id"] for line in recorder.ctl.json_lines("list", "--since", "2h ago")}
+
+
+def test_a_bundles_directory_is_an_id(tmp_path, crash):
+    assert Ctl(tmp_path).json("info", crash.path)["id"] == crash.id
+
+
 def test_no_daemon(bundle):
     assert "not running" in complaint(ctl_of(bundle).run("status"))
 
@@ -206,7 +232,9 @@ def test_a_file_replaced_by_a_link(bundle, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["bogus"], ["list", "--bogus"], [], ["info", "a", "b"], ["wait", "--timeout", "soon"], ["timeline", "-n", "x"]]
+    "arguments",
+    [["bogus"], ["list", "--bogus"], [], ["info", "a", "b"], ["wait", "--timeout", "soon"], ["timeline", "-n", "x"],
+     ["timeline", "--kind", "foo"], ["replay"]],
 )
 def test_wrong_usage(tmp_path, arguments):
     complaint(Ctl(tmp_path).run(*arguments), status=2)

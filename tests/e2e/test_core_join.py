@@ -68,6 +68,10 @@ def test_in_another_pid_namespace(recorder):
     outer = run("unshare", "--pid", "--mount", "--fork", "--mount-proc", victim("die"), "null-read")
     pid = recorder.incident_of_child(outer.pid).process["pid"]
     assert recorder.joined_incident(pid).record["core"]["join"] == "exact"
+    recorder.explained_incident(pid)
+    said = recorder.ctl.text("gdb", pid, "--", "-batch", "-ex", "thread")
+    assert "LWP 1)" in said, "it was the first process there"
+    assert "not in the core" not in said
 
 
 def journal(*matches):

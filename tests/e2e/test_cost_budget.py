@@ -130,6 +130,29 @@ def test_of_two_tracepoints_the_hot_one_is_detached(daemon):
         until(lambda: rule_of(watcher, "hot")["state"] == "active", "the tracepoint to be back", watcher.tail)
 
 
+def test_a_probe_above_its_own_rate_is_off_and_says_until_when(daemon, busy):
+    """Whatever the budget is."""
+    watcher = daemon(rules=latency_rule(busy).replace("max_rate = 10000000", "max_rate = 1000"))
+    with running(busy, "calls"):
+        until(lambda: "max_rate" in rule_of(watcher, "hot")["reason"], "the probe to be detached", watcher.tail)
+        (line,) = said(watcher, r"detached: .* above max_rate.*")
+        assert "tried again every" in line
+        rule = rule_of(watcher, "hot")
+        assert rule["state"] == "unavailable"
+        assert re.search(r"is above max_rate = 1000; since \S+Z, tried again at \S+Z", rule["reason"]), rule
+
+
+def test_a_rule_that_does_nothing_has_no_cost(daemon):
+    """Neither its own nor that of another rule, of the same kind."""
+    rules = "".join(f'[[rule]]\nname = "{name}"\non = "tracepoint"\ntracepoint = "{where}"\n{more}'
+                    for name, where, more in (("hot", "sched:sched_switch", "filter = 'prev_pid == 1000000000'\n"),
+                                              ("absent", "nosuchmodule:thing", "")))
+    watcher = daemon(rules=rules, config='[cost]\nbudget = "90%"\nevery = "1s"\n')
+    until(lambda: rule_of(watcher, "hot")["cost"], "the cost to be measured", watcher.tail)
+    assert rule_of(watcher, "absent")["state"] == "unavailable"
+    assert rule_of(watcher, "absent")["cost"] is None
+
+
 def reload(watcher, rules, times):
     (watcher.rules / "test.toml").write_text(rules)
     watcher.process.send_signal(signal.SIGHUP)
@@ -142,8 +165,8 @@ def test_a_hot_rule_is_off_and_says_so_over_reloads_until_it_comes_back(daemon):
             'match = { exe = ["*/sleep"] }\n')
     watcher = daemon(rules=CRASH_RULE + hot + slow, config=BUDGET)
     with running("dd", "if=/dev/zero", "of=/dev/null", "bs=1") as load:
-        has_said(watcher, "cost: programs of syscall rule hot detached: over the cost budget")
-        assert rule_of(watcher, "hot")["state"] == "unavailable"
+        has_said(watcher, "cost: programs of syscall rule.* detached: over the cost budget")
+        assert rule_of(watcher, "hot")["state"] == "unavailable", "it does nothing"
         assert rule_of(watcher, "slow")["state"] == "active", "the same programs serve it, and it costs next to nothing"
         slept = run("sleep", "0.05")
         assert watcher.incident(slept.pid).record["rule"] == "slow"
@@ -161,12 +184,28 @@ def test_a_hot_rule_is_off_and_says_so_over_reloads_until_it_comes_back(daemon):
         until(lambda: rule_of(watcher, "renamed")["state"] == "active", "the rule to be whole", watcher.tail)
 
 
+def test_what_is_active_after_a_reload_fires(daemon):
+    """Whatever was detached for its cost before, of rules that are no more."""
+    hot = '[[rule]]\nname = "hot"\non = "syscall"\nsyscall = "read"\nerrno = ["EIO"]\n'
+    slow = ('[[rule]]\nname = "slow"\non = "syscall"\nsyscall = "clock_nanosleep"\nslower_than = "20ms"\n'
+            'match = { exe = ["*/sleep"] }\n')
+    watcher = daemon(rules=hot, config=BUDGET)
+    with running("dd", "if=/dev/zero", "of=/dev/null", "bs=1"):
+        has_said(watcher, "cost: programs of syscall rule.* detached: over the cost budget")
+        reload(watcher, slow, 1)
+        assert rule_of(watcher, "slow")["state"] == "active"
+        slept = run("sleep", "0.05")
+        assert watcher.incident(slept.pid).record["rule"] == "slow"
+
+
 def test_a_narrow_rule_is_not_off_for_what_strangers_do(daemon):
     """Its program runs at every call of the machine; what that takes is said, and is not the rule's."""
     slow = ('[[rule]]\nname = "slow"\non = "syscall"\nsyscall = "clock_nanosleep"\nslower_than = "20ms"\n'
             'match = { exe = ["*/sleep"] }\n')
     watcher = daemon(rules=slow, config='[cost]\nbudget = "0.5%"\nevery = "1s"\n')
     with running("dd", "if=/dev/zero", "of=/dev/null", "bs=1"):
+        has_said(watcher, "cost: ")
+        assert rule_of(watcher, "slow")["state"] == "active"
         has_said(watcher, "cost: recording alone takes .* of a CPU go to .* calls a second of processes no rule is about")
         cost = watcher.ctl.json("status")["cost"]
         assert cost["strangers"]["cpu_share"] > cost["budget"], "more than would take a rule of its own off"

@@ -134,6 +134,14 @@ def test_rules_that_were_edited_and_not_loaded(daemon):
     until(lambda: doctor.state("rules", "loaded") == "ok", "the new rule to be loaded", one.tail)
 
 
+def test_the_running_one_is_asked_where_its_rules_are(daemon):
+    """Nobody who asks for a doctor types in again what incidentd was started with."""
+    doctor = Doctor(daemon())
+    doctor.options = ["doctor"]
+    line = doctor.line("rules", "files")
+    assert (line["state"], line["fact"]) == ("ok", "1 rule, 1 enabled")
+
+
 def test_a_mistake_in_a_rule(daemon):
     one = daemon(started=False)
     (one.rules / "bad.toml").write_text('[[rule]]\nname = "b"\non = "sginal"\n')

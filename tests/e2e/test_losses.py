@@ -1,11 +1,13 @@
 """What did not fit is counted and named, and the incident still commits."""
 
+import subprocess
 from contextlib import ExitStack
 
 import pytest
 
 from lib.programs import victim
 from lib.victims import run, running
+from lib.wait import until
 
 SMALL_RING_BUFFER = '[record]\nring_buffer = "64KiB"\n'
 
@@ -87,3 +89,19 @@ def test_a_storm_through_a_small_ring_buffer(daemon):
     died = {i.process["pid"] for i in small.incidents()} & pids
     losses = small.ctl.json("status")["losses"]
     assert len(died) + sum(loss["count"] for loss in losses) >= len(pids)
+
+
+def test_an_incident_that_found_no_room_is_a_loss(daemon):
+    watcher = daemon(started=False, config='[budget]\nkeep_free = "0B"\n')
+    watcher.state.mkdir(mode=0o700)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=32k,mode=0700", "none", watcher.state], check=True)
+    try:
+        watcher.start()
+        run(victim("die"), "null-read")
+        until(lambda: watcher.ctl.json("status")["incidents"]["failed"], "the incident to have failed", watcher.tail)
+        (loss,) = [loss for loss in watcher.ctl.json("status")["losses"] if loss["where"] == "incidents"]
+        assert loss["count"] == 1 and "No space left on device" in loss["reason"]
+        assert "No space left on device" in watcher.ctl.text("status")
+        watcher.stop()
+    finally:
+        subprocess.run(["umount", "--lazy", watcher.state], check=True)

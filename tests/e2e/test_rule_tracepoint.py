@@ -73,6 +73,16 @@ def test_several_rules_on_one_tracepoint(daemon):
     assert watcher.incident(third.pid).record["rule"] == "three"
 
 
+def test_a_match_holds_at_the_exit(daemon):
+    """What it is about is gone by then."""
+    trouble = victim("trouble")
+    watcher = daemon(rules=rule("sched:sched_process_exit", "", f'match = {{ exe = ["{trouble}"] }}'))
+    run("sleep", "0")
+    ended = run(trouble, "rename", "else")
+    assert watcher.incident(ended.pid).process["exe"] == str(trouble)
+    assert len(watcher.incidents()) == 1
+
+
 def test_match_holds_for_tracepoints_too(daemon):
     watcher = daemon(rules=rule("task:task_rename", "", 'match = { exe = ["*/trouble"] }'))
     run("python3", "-c", "import ctypes; ctypes.CDLL(None).prctl(15, b'other', 0, 0, 0)")
