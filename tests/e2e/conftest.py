@@ -25,6 +25,8 @@ def pytest_configure(config):
         pytest.exit("needs root", returncode=2)
     # A shell without job control ignores it for what it starts in the background, and so would every victim.
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+    # Fixtures put core_pattern and the journal back, also where a time limit ends the suite.
+    signal.signal(signal.SIGTERM, lambda *_: pytest.exit("terminated", returncode=143))
 
 
 def pytest_collection_modifyitems(config, items):
