@@ -3,6 +3,7 @@ what comes when there is room again is whole."""
 
 import errno
 import os
+import signal
 import subprocess
 from contextlib import contextmanager
 
@@ -13,7 +14,7 @@ from lib.daemon import CRASH_RULE
 from lib.incident import of_pid
 from lib.programs import victim
 from lib.victims import finish, run, running, start
-from lib.wait import until
+from lib.wait import PATIENCE, until
 from test_rule_dump import ALLOW, rule, slow_call
 
 SMALL = "[budget]\nkeep_free = \"0B\"\n"
@@ -62,7 +63,10 @@ def is_lost(watcher):
 
 def whole(watcher, incident):
     watcher.ctl.text("verify", incident.id)
-    assert not [path for path in (watcher.state / "incidents").iterdir() if ".partial" in path.name]
+    def partial():  # of the moment, while a verdict is added
+        return [path for path in (watcher.state / "incidents").iterdir() if ".partial" in path.name]
+
+    until(lambda: not partial(), "half bundles to be gone", watcher.tail)
 
 
 def test_nobody_is_dumped_for_an_incident_that_cannot_be_written(small_disk, daemon, coredump_host):
@@ -86,12 +90,13 @@ def test_nor_by_the_kernel_side(small_disk, daemon, coredump_host):
     with callers.told("service") as process, callers.told("service") as later:
         assert callers.tell(process, "x" * 50) and callers.tell(later, "x" * 50)
         with full(watcher.state):
-            until(lambda: "lent" not in (watcher.state / "dumps").read_text(), "the daemon to see it", watcher.tail)
+            watcher.process.send_signal(signal.SIGHUP)  # it looks at the disk then, as it does every second
+            until(lambda: "reloaded: 1 rules" in watcher.log.read_text(), "the daemon to see it", watcher.tail)
             assert callers.tell(process, "s" * 3)
             until(lambda: is_lost(watcher), "the loss to be counted", watcher.tail)
             assert process.poll() is None
         callers.tell(later, "s")
-        assert later.wait() < 0
+        assert later.wait(PATIENCE) < 0
         assert watcher.incident(later.pid).record["dump"]["sent"]
 
 
