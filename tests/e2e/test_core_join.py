@@ -72,7 +72,7 @@ def test_in_another_pid_namespace(recorder):
     said = recorder.ctl.text("gdb", pid, "--", "-batch", "-ex", "thread")
     # In its core it is known by the number it had in its own namespace.
     assert re.search(r"Current thread is 1 .*LWP 1\)", said), said
-    assert "tid 1, selected" in said and "not in the core" not in said
+    assert f"tid {pid}, selected" in said and "not in the core" not in said  # the bundle's is the machine's
     assert re.search(r"^#0 ", recorder.ctl.text("gdb", pid, "--", "-batch", "-ex", "bt"), re.M)
 
 
@@ -82,7 +82,7 @@ def test_one_of_many_threads_in_another_pid_namespace(recorder):
     incident = recorder.incident_of_child(outer.pid)
     assert recorder.joined_incident(incident.process["pid"]).record["core"]["join"] == "exact"
     said = recorder.ctl.text("gdb", incident.process["pid"], "--", "-batch", "-ex", "thread")
-    assert f"LWP {crashing})" in said and f"tid {crashing}, selected" in said
+    assert f"LWP {crashing})" in said and f"tid {incident.crashed['tid']}, selected" in said
 
 
 def journal(*matches):
