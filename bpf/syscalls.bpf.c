@@ -23,6 +23,16 @@ extern void *bpf_rdonly_cast(const void *object, __u32 btf_id) __ksym __weak;
 
 #define NR_RT_SIGRETURN 15       /* arch/x86/entry/syscalls/syscall_64.tbl */
 #define NR_RT_SIGRETURN_IA32 173 /* syscall_32.tbl */
+/* Calls that give the caller another effective user. */
+#define NR_SETUID 105
+#define NR_SETREUID 113
+#define NR_SETRESUID 117
+#define NR_SETUID16_IA32 23
+#define NR_SETREUID16_IA32 70
+#define NR_SETRESUID16_IA32 164
+#define NR_SETREUID_IA32 203
+#define NR_SETRESUID_IA32 208
+#define NR_SETUID_IA32 213
 
 static __always_inline __u32 class_memory(__u32 class)
 {
@@ -367,6 +377,80 @@ static __always_inline int record_whole(struct thread_slot *thread, __u32 slot, 
     return 0;
 }
 
+/* For calls of either kind: the few that are something else cost a look. */
+static __always_inline int may_change_user(unsigned long nr)
+{
+    return nr - NR_SETUID <= NR_SETRESUID - NR_SETUID || nr - NR_SETREUID_IA32 <= NR_SETUID_IA32 - NR_SETREUID_IA32 ||
+           nr == NR_SETUID16_IA32 || nr == NR_SETREUID16_IA32 || nr == NR_SETRESUID16_IA32;
+}
+
+static __always_inline int changes_user(unsigned long nr, __u32 compat)
+{
+    if (!compat)
+        return nr == NR_SETUID || nr == NR_SETREUID || nr == NR_SETRESUID;
+    return nr == NR_SETUID_IA32 || nr == NR_SETREUID_IA32 || nr == NR_SETRESUID_IA32 || nr == NR_SETUID16_IA32 ||
+           nr == NR_SETREUID16_IA32 || nr == NR_SETRESUID16_IA32;
+}
+
+/* Servers that take a client's user for each request do so thousands of times a second: the daemon, which finds probes
+ * for a process and gives it its permit, is told of the first of a second. */
+#define TOLD_PER_SECOND 8
+#define NS_PER_SECOND 1000000000ULL
+struct user_changes {
+    __u64 second;
+    __u64 count;
+};
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, 4096);
+    __type(key, __u32); /* tgid */
+    __type(value, struct user_changes);
+} user_changes SEC(".maps");
+
+static __always_inline int is_told_of(__u32 tgid)
+{
+    __u64 second = bpf_ktime_get_ns() / NS_PER_SECOND;
+    struct user_changes *seen = bpf_map_lookup_elem(&user_changes, &tgid);
+    if (!seen || seen->second != second) {
+        struct user_changes first = {.second = second, .count = 1};
+        bpf_map_update_elem(&user_changes, &tgid, &first, BPF_ANY);
+        return 1;
+    }
+    return __sync_fetch_and_add(&seen->count, 1) < TOLD_PER_SECOND;
+}
+
+/* The user a thread runs as is one of the things rules know it by: it decides again at its next call, and so does a
+ * process that was ruled out as another user's.  The C library changes all threads of a process, each in its own call.
+ */
+static __noinline int decide_as_another(void)
+{
+    struct task_struct *task = bpf_get_current_task_btf();
+    __u32 tid = task->pid, tgid = task->tgid;
+    __u32 *entry = bpf_map_lookup_elem(&slot_of, &tid);
+    if (!entry)
+        return 0;
+    __u32 slot = *entry - 1;
+    if (slot < slots) {
+        struct thread_slot *thread = bpf_map_lookup_elem(&threads, &slot);
+        if (thread) {
+            thread->epoch = 0;
+            thread->rules_generation = 0;
+        }
+    } else {
+        *entry = 0;
+    }
+    forget_caller(task);
+    struct process_entry *process = bpf_map_lookup_elem(&processes, &tgid);
+    if (!process)
+        return 0;
+    process->asked_epoch = 0;
+    if (process->key.exe_inode)
+        process->key.uid = BPF_CORE_READ(task, cred, euid.val);
+    if (is_told_of(tgid))
+        process->told_epoch = process->permit_epoch = 0;
+    return 0;
+}
+
 SEC("tp_btf/sys_exit")
 int BPF_PROG(record_exit, struct pt_regs *regs, long ret)
 {
@@ -374,6 +458,9 @@ int BPF_PROG(record_exit, struct pt_regs *regs, long ret)
     __u32 value = known_caller(at), epoch = watch_epoch & SLOT_EPOCH;
     if (!value)
         value = ask_caller(at);
+    if (may_change_user(regs->orig_ax) && ret == 0 &&
+        changes_user(regs->orig_ax, is_compat(bpf_get_current_task_btf())))
+        decide_as_another();
     if (value == (SLOT_IGNORED | epoch))
         return 0;
     __u32 slot = value - 1;

@@ -88,17 +88,14 @@ void Assembler::take(std::span<const std::uint8_t> bytes) {
 void Assembler::on_watch(const bpf::watch_event &event) {
     if (event.generation != plan_.generation)
         return; // its key may tell apart less than these rules do; who asked asks again
-    const auto facts = facts_of(os_, event);
+    auto facts = facts_of(os_, event);
     if (!same_program(event, facts))
         return; // the verdict would be about another program's files; this one asks again itself
     // The verdict is for all with this key: what /proc says must be of a process that has it still.
     const auto entry = recorder_.process(event.h.tgid);
     if (entry && entry->start_boot_ns == event.h.process_start_boot_ns && entry->identity_ns > event.h.t_ns)
         return; // it executed or was moved meanwhile, and asks again
-    if (facts.uid != event.key.uid) {
-        recorder_.decide_again(); // nothing else would make it
-        return;
-    }
+    facts.uid = event.key.uid; // it may have taken another since, and has asked about that one as well
     const bool watch = engine_.watches(facts);
     spdlog::debug("watch {} pid {} exe {} cgroup {}: {}", facts.comm, facts.pid, facts.exe, facts.cgroup, watch);
     facts_.learn(event.key, facts);

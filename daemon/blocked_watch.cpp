@@ -60,9 +60,7 @@ std::uint64_t BlockedWatch::look(const Recorder &recorder, const TriggerPlan &pl
         Occurrence made;
         const std::string comm(thread.comm, strnlen(thread.comm, sizeof(thread.comm)));
         const auto entry = recorder.process(thread.tgid);
-        made.event = {now_ns,
-                      facts.of(thread.tgid, thread.process_start_boot_ns,
-                               entry ? std::optional(entry->execs) : std::nullopt, comm),
+        made.event = {now_ns, facts.of(thread.tgid, thread.process_start_boot_ns, entry, comm),
                       rules::BlockedEvent{waited, true, idle, before}};
         made.trigger = std::move(trigger);
         made.whom.t_ns = now_ns;

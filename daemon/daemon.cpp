@@ -140,7 +140,9 @@ Result<std::unique_ptr<Daemon>> Daemon::start(const Options &options) {
     daemon->txg_.emplace(capture::OsRoots{}, TxgProbes::of(*daemon->recorder_));
     daemon->latency_.emplace(*daemon->recorder_, capture::OsRoots{});
     daemon->heaps_.emplace(capture::OsRoots{}, UprobeAbilities::here());
-    daemon->dumper_.emplace(capture::OsRoots{}, daemon->config_.safety, daemon->recorder_->dump_allowance());
+    daemon->dumper_.emplace(capture::OsRoots{}, daemon->config_.safety, daemon->recorder_->dump_allowance(), options.state);
+    if (auto kept = daemon->dumper_->hour().keep_in(options.state, daemon->boot_id_, daemon->started_ns_); !kept)
+        spdlog::error("{}; a fresh hour of dumps begins", kept.error().what);
     daemon->apply_rules();
     if (auto wired = daemon->wire(); !wired)
         return fail(wired.error());
@@ -531,6 +533,7 @@ void Daemon::finish() {
         writer_->submit(ReportJob{bundle});
     drain();
     hook_->finish(hook_patience_ns);
+    dumper_->hour().take_back_lent(clock_ns(CLOCK_MONOTONIC));
     lock_->release();
 }
 

@@ -37,7 +37,7 @@ void Daemon::find_heaps() {
         const bool known = entry && capture::start_ticks_of(entry->start_boot_ns) == stat->start_ticks;
         const std::uint64_t start_boot_ns =
             known ? entry->start_boot_ns : stat->start_ticks * 1'000'000'000 / ticks_a_second;
-        const auto &facts = assembler_->facts().of(pid, start_boot_ns, known ? entry->execs : 0, stat->comm);
+        const auto &facts = assembler_->facts().of(pid, start_boot_ns, known ? entry : std::nullopt, stat->comm);
         heaps_->started(facts, known ? entry->exec_ns : 0, engine_->rules());
     }
 }

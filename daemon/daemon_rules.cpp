@@ -140,12 +140,17 @@ bool Daemon::tracepoints_have_changed() {
 // What the kernel side needs to know for sending signals by itself, every second; without it it sends none.
 void Daemon::allow_dumps() {
     const std::uint64_t now = clock_ns(CLOCK_MONOTONIC);
-    dumper_->left(now);
+    dumper_->hour().left(now);
     if (!plan_.dumping()) {
+        dumper_->hour().take_back_lent(now);
         recorder_->set_dump_terms({.until_ns = 0, .space_bytes = 0, .round = permit_round_});
         return;
     }
     Dumper::Host host = dumper_->host();
+    if (!host.possible)
+        dumper_->hour().take_back_lent(now);
+    else if (auto lent = dumper_->hour().lend(now); !lent)
+        spdlog::debug("the kernel side may send no signal by itself: {}", lent.error().what);
     const bool changed = host.settings != core_settings_;
     if (changed) {
         core_settings_ = std::move(host.settings);
@@ -288,7 +293,9 @@ void Daemon::dump(Assembly &assembly) {
     if (!record.asked)
         return;
     if (record.sent) {
-        if (!record.by_kernel)
+        if (record.by_kernel)
+            allow_dumps(); // the next
+        else
             assembler_->expect_death(whom.tgid, whom.process_start_boot_ns);
         spdlog::info("rule {}: {} sent to pid {} ({}) by the {}", assembly.rule->name, record.signal, whom.tgid,
                      assembly.facts.comm, record.by_kernel ? "kernel side" : "daemon");

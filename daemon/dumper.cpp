@@ -18,15 +18,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <charconv>
 
 namespace incident::daemon {
 
 namespace {
 
-constexpr std::uint64_t hour_ns = 3600ull * 1'000'000'000;
 constexpr std::uint64_t mebibyte = 1 << 20;
+constexpr std::uint64_t incident_room = 4 * mebibyte; // one of a thousand threads has less
 
 std::string proc_text(const std::string &path) {
     const auto text = capture::read_proc_file(AT_FDCWD, path.c_str(), 1 << 20);
@@ -105,11 +104,9 @@ struct Dumper::Findings {
     std::uint64_t core_limit = 0;
 };
 
-Dumper::Dumper(capture::OsRoots os, rules::Config::Safety safety, std::int32_t *allowance)
-    : os_(std::move(os)), safety_(std::move(safety)), allowance_(allowance ? allowance : &own_allowance_) {
-    const auto hourly = safety_.allow_dump ? static_cast<std::int32_t>(safety_.dumps_per_hour) : 0;
-    std::atomic_ref(*allowance_).store(hourly);
-}
+Dumper::Dumper(capture::OsRoots os, rules::Config::Safety safety, std::int32_t *allowance, std::string state)
+    : os_(std::move(os)), safety_(std::move(safety)), state_(std::move(state)),
+      hour_(safety_.allow_dump ? safety_.dumps_per_hour : 0, allowance) {}
 
 std::string Dumper::forbidden(const rules::ProcessFacts &process) const {
     if (!safety_.allow_dump)
@@ -135,6 +132,18 @@ std::string Dumper::forbidden(const rules::ProcessFacts &process) const {
     return {};
 }
 
+// Why the incident that tells of the dump could not be written; "" it could.
+std::string Dumper::no_room() const {
+    struct statvfs space {};
+    if (state_.empty() || ::statvfs(state_.c_str(), &space) != 0)
+        return {};
+    const std::uint64_t free = static_cast<std::uint64_t>(space.f_bavail) * space.f_frsize;
+    if (free >= incident_room)
+        return {};
+    return fmt::format("no room for its incident: {} KiB are free in {}, and one may take {} KiB", free >> 10, state_,
+                       incident_room >> 10);
+}
+
 Dumper::Findings Dumper::examine(std::uint32_t pid, int signal, std::uint32_t dumpable) const {
     Findings found;
     const std::string directory = fmt::format("{}/{}", os_.proc, pid);
@@ -146,6 +155,11 @@ Dumper::Findings Dumper::examine(std::uint32_t pid, int signal, std::uint32_t du
         found.refused = fmt::format("the process handles {} itself: whether it would dump is its own affair", name);
     found.seen.push_back(
         fmt::format("{} is {}", name, found.refused.empty() ? "at its default action" : "not at its default action"));
+    // As where a daemon that was killed had sent one: a second would end nothing, and cost another of the hour.
+    if (number_of(status, "CoreDumping:"))
+        found.refused = "it is dumping core already";
+    else if (found.refused.empty() && in_mask(status, "ShdPnd:", signal))
+        found.refused = fmt::format("{} waits to be taken by it already", name);
     if (found.refused.empty() && is_init_of_a_namespace(status))
         found.refused = fmt::format("it is the init of a pid namespace: the kernel drops {} to it", name);
     if (found.refused.empty() && every_thread_blocks(directory, signal))
@@ -179,34 +193,9 @@ Dumper::Findings Dumper::examine(std::uint32_t pid, int signal, std::uint32_t du
         if (found.refused.empty() && free < resident)
             found.refused = "not enough space where cores go";
     }
+    if (found.refused.empty())
+        found.refused = no_room();
     return found;
-}
-
-// Places taken by the kernel side are seen by their being gone: no event of it need arrive.
-std::uint32_t Dumper::left(std::uint64_t now_ns) {
-    const std::atomic_ref<std::int32_t> allowance(*allowance_);
-    const auto limit = safety_.allow_dump ? static_cast<std::int32_t>(safety_.dumps_per_hour) : 0;
-    const auto taken = static_cast<std::size_t>(std::clamp(limit - allowance.load(), 0, limit));
-    while (taken_.size() < taken)
-        taken_.push_back(now_ns);
-    while (taken_.size() > taken) // given back
-        taken_.pop_back();
-    while (!taken_.empty() && taken_.front() + hour_ns <= now_ns) {
-        taken_.pop_front();
-        allowance.fetch_add(1);
-    }
-    return static_cast<std::uint32_t>(std::max(allowance.load(), 0));
-}
-
-bool Dumper::take() {
-    if (std::atomic_ref(*allowance_).fetch_sub(1) > 0)
-        return true;
-    give_back();
-    return false;
-}
-
-void Dumper::give_back() {
-    std::atomic_ref(*allowance_).fetch_add(1);
 }
 
 // As /proc has it now.
@@ -233,10 +222,8 @@ capture::DumpRecord Dumper::dump(const rules::Dump &wanted, const rules::Process
                                  std::uint64_t now_ns, const Objection &objection) {
     capture::DumpRecord record{.asked = true, .dry_run = wanted.dry_run, .signal = wanted.signal};
     record.refused = forbidden(process);
-    const std::string spent =
-        fmt::format("{} were made to dump in the last hour ([safety] dumps_per_hour)", safety_.dumps_per_hour);
-    if (record.refused.empty() && left(now_ns) == 0)
-        record.refused = spent;
+    if (record.refused.empty())
+        record.refused = hour_.spent(now_ns);
     if (!record.refused.empty())
         return record;
     // The descriptor first, all that is read afterwards is of the process with its start time: from then on it is that
@@ -257,17 +244,17 @@ capture::DumpRecord Dumper::dump(const rules::Dump &wanted, const rules::Process
     record.refused = std::move(found.refused);
     if (record.refused.empty() && wanted.dry_run)
         record.refused = "dry_run: it would have been sent";
-    if (record.refused.empty() && !take())
-        record.refused = spent;
+    if (record.refused.empty())
+        if (auto taken = hour_.take(now_ns); !taken)
+            record.refused = std::move(taken.error().what);
     if (!record.refused.empty())
         return record;
     if (::syscall(SYS_pidfd_send_signal, process_fd.get(), wanted.signal, nullptr, 0) != 0) {
         record.refused = Error::system("sending the signal").what;
-        give_back();
+        hour_.give_back(now_ns);
         return record;
     }
     record.sent = true;
-    left(now_ns); // its hour begins
     return record;
 }
 
@@ -295,7 +282,7 @@ Dumper::Host Dumper::host() const {
     struct statvfs space {};
     if (::statvfs(os_.coredump.c_str(), &space) == 0)
         host.space = static_cast<std::uint64_t>(space.f_bavail) * space.f_frsize;
-    host.possible = safety_.allow_dump && no_core.empty();
+    host.possible = safety_.allow_dump && no_core.empty() && no_room().empty();
     return host;
 }
 

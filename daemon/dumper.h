@@ -4,14 +4,14 @@
 // come of it, and the hour has one left.  What was found stands in the bundle.
 //
 // The daemon's side of it; where the kernel side sends by itself stands in bpf/dump.bpf.h.
-// Both take from one allowance.
+// Both take from one hour (daemon/dump_hour.h).
 #pragma once
 
 #include "capture/collect.h"
 #include "capture/trigger.h"
+#include "daemon/dump_hour.h"
 #include "rules/config.h"
 
-#include <deque>
 #include <functional>
 #include <string>
 
@@ -19,8 +19,10 @@ namespace incident::daemon {
 
 class Dumper {
 public:
-    // allowance: signals that may still be sent, shared with the kernel side; must outlive its use.  None: its own.
-    Dumper(capture::OsRoots os, rules::Config::Safety safety, std::int32_t *allowance = nullptr);
+    // allowance: the kernel side's, see DumpHour; must outlive its use.  state: where the incident is to be written,
+    // for nothing is to be learnt of a death that leaves none; "": not looked at.
+    Dumper(capture::OsRoots os, rules::Config::Safety safety, std::int32_t *allowance = nullptr,
+           std::string state = {});
     Dumper(const Dumper &) = delete;
     Dumper &operator=(const Dumper &) = delete;
 
@@ -50,22 +52,18 @@ public:
     };
     Host host() const;
 
-    // How many more this hour allows.  Each signal sent, by either side, gives its place back an hour after this was
-    // called first since it was sent: call it every second.
-    std::uint32_t left(std::uint64_t now_ns);
+    DumpHour &hour() { return hour_; }
 
 private:
     struct Findings; // of the pre-check
+    std::string no_room() const;
     Findings examine(std::uint32_t pid, int signal, std::uint32_t dumpable) const;
     Result<rules::ProcessFacts> read(std::uint32_t pid, std::uint64_t start_boot_ns) const;
-    bool take();
-    void give_back();
 
     capture::OsRoots os_;
     rules::Config::Safety safety_;
-    std::int32_t own_allowance_ = 0;
-    std::int32_t *allowance_;
-    std::deque<std::uint64_t> taken_; // when each place of the hour that is taken was seen to be
+    std::string state_;
+    DumpHour hour_;
 };
 
 } // namespace incident::daemon

@@ -3,6 +3,7 @@
 #include "capture/collectors.h"
 #include "capture/unique_fd.h"
 #include "daemon/clocks.h"
+#include "daemon/overdue.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -195,6 +196,11 @@ std::string ExitProbes::doubt(std::uint32_t tgid, std::uint32_t tid, const bpf::
     const auto *stack = maps.find(frame.sp);
     if (!stack || !stack->write)
         return "its stack is gone";
+    // However it got there: by code that switches stacks and is known to nobody, or in a signal handler on a stack of
+    // its own.
+    const auto sp = stack_pointer_of(tools_.os, tgid, tid);
+    if (sp && maps.find(*sp) != stack)
+        return "its thread is on another stack";
     for (const auto &mapping : maps.all())
         if (const auto found = files_.find({mapping.major, mapping.minor, mapping.inode});
             mapping.is_file() && found != files_.end() && found->second.exits.switches_stacks &&

@@ -18,6 +18,10 @@ std::string bytes_of(const bpf::watch_key &key) {
     return std::string(reinterpret_cast<const char *>(&key), sizeof(key));
 }
 
+bool alike(const bpf::watch_key &a, const bpf::watch_key &b) {
+    return std::memcmp(&a, &b, sizeof(a)) == 0;
+}
+
 } // namespace
 
 void FactsCache::learn(const bpf::watch_key &key, const rules::ProcessFacts &facts) {
@@ -25,7 +29,7 @@ void FactsCache::learn(const bpf::watch_key &key, const rules::ProcessFacts &fac
         learnt_.clear();
     learnt_.insert_or_assign(bytes_of(key), facts);
     if (Entry &known = entry(facts.pid); known.start_boot_ns != facts.start_boot_ns)
-        known = {facts.start_boot_ns, key, 0, facts};
+        known = {facts.start_boot_ns, key, 0, {}, facts};
 }
 
 rules::ProcessFacts FactsCache::read(std::uint32_t tgid, std::uint64_t start_boot_ns, const std::string &comm,
@@ -52,7 +56,7 @@ const rules::ProcessFacts &FactsCache::of(const bpf::trigger_head &trigger) {
     Entry &known = entry(trigger.h.tgid);
     const bool same = known.start_boot_ns == trigger.h.process_start_boot_ns;
     // Without an executable its memory is gone, and /proc says less than what was known of it.
-    if (!same || (trigger.key.exe_inode && std::memcmp(&known.key, &trigger.key, sizeof(known.key)) != 0)) {
+    if (!same || (trigger.key.exe_inode && !alike(known.key, trigger.key))) {
         known.start_boot_ns = trigger.h.process_start_boot_ns;
         known.key = trigger.key;
         known.execs = 0;
@@ -74,13 +78,19 @@ const rules::ProcessFacts &FactsCache::of(const bpf::trigger_head &trigger) {
 }
 
 const rules::ProcessFacts &FactsCache::of(std::uint32_t tgid, std::uint64_t start_boot_ns,
-                                          std::optional<std::uint32_t> execs, const std::string &comm) {
-    Entry &known = entry(tgid);
-    if (known.start_boot_ns != start_boot_ns || (execs && known.execs != *execs)) {
+                                          const std::optional<bpf::process_entry> &entry, const std::string &comm) {
+    Entry &known = this->entry(tgid);
+    const bool another = known.start_boot_ns != start_boot_ns || (entry && known.execs != entry->execs);
+    // Without an executable nobody had to be asked about it, or has been yet.
+    const bool changed =
+        entry && entry->key.exe_inode &&
+        (known.decided.exe_inode ? !alike(known.decided, entry->key) : known.facts.uid != entry->key.uid);
+    if (another || changed) {
         known.start_boot_ns = start_boot_ns;
-        known.execs = execs.value_or(0);
+        known.execs = entry ? entry->execs : 0;
         known.facts = read(tgid, start_boot_ns, comm, 0);
     }
+    known.decided = entry ? entry->key : known.decided;
     return known.facts;
 }
 

@@ -18,10 +18,10 @@ public:
     // What such processes are, as found out when the recorder asked: for those gone before
     // /proc can be read.
     void learn(const bpf::watch_key &key, const rules::ProcessFacts &facts);
-    // Of a process known by its id alone; execs: changes with each exec, none where it has ended (what was
-    // known of it then still holds).
-    const rules::ProcessFacts &of(std::uint32_t tgid, std::uint64_t start_boot_ns, std::optional<std::uint32_t> execs,
-                                  const std::string &comm);
+    // Of a process known by its id alone.  entry: the recorder's of it, which tells of each exec and of what it was
+    // decided by last; none where it has ended (what was known of it then still holds).
+    const rules::ProcessFacts &of(std::uint32_t tgid, std::uint64_t start_boot_ns,
+                                  const std::optional<bpf::process_entry> &entry, const std::string &comm);
 
 private:
     static constexpr std::size_t most = 8192; // beyond it all are forgotten: a re-read costs microseconds
@@ -29,6 +29,7 @@ private:
         std::uint64_t start_boot_ns = 0;
         bpf::watch_key key{};
         std::uint32_t execs = 0;
+        bpf::watch_key decided{}; // process_entry.key
         rules::ProcessFacts facts;
     };
     Entry &entry(std::uint32_t tgid);

@@ -130,9 +130,7 @@ std::size_t LatencyWatch::over(const bpf::latency_event &event, FactsCache &fact
         }
         trigger.depth = event.depth;
         Occurrence made;
-        made.event = {event.h.t_ns,
-                      facts.of(event.h.tgid, event.h.process_start_boot_ns,
-                               entry ? std::optional(entry->execs) : std::nullopt, comm),
+        made.event = {event.h.t_ns, facts.of(event.h.tgid, event.h.process_start_boot_ns, entry, comm),
                       std::move(what)};
         made.trigger = std::move(trigger);
         made.whom = event.h;
@@ -188,9 +186,7 @@ std::uint64_t LatencyWatch::look(FactsCache &facts, std::uint64_t now_ns,
                 trigger.runnable_ns = split->runnable_ns;
             }
             Occurrence made;
-            made.event = {call.now_ns,
-                          facts.of(call.thread.tgid, thread.process_start_boot_ns,
-                                   entry ? std::optional(entry->execs) : std::nullopt, comm),
+            made.event = {call.now_ns, facts.of(call.thread.tgid, thread.process_start_boot_ns, entry, comm),
                           rules::LatencyEvent{wanted->rule, wanted->condition, trigger.elapsed_ns, true, 0}};
             made.trigger = std::move(trigger);
             made.whom.t_ns = call.now_ns;

@@ -64,11 +64,13 @@ void MemoryWatch::sample(const Recorder &recorder, FactsCache &facts, std::span<
         if (known.start_boot_ns != entry->start_boot_ns) {
             known = Known{.start_boot_ns = entry->start_boot_ns, .execs = ~0u, .seen = true};
         }
-        const auto &process = facts.of(tgid, entry->start_boot_ns, entry->execs, {});
-        if (known.execs != entry->execs) {
-            known.execs = entry->execs;
-            known.wanted = wanted_by(rules, process);
+        const auto &process = facts.of(tgid, entry->start_boot_ns, entry, {});
+        if (known.execs != entry->execs)
             known.samples.clear(); // another program: its memory is no growth of the old one's
+        if (known.execs != entry->execs || known.uid != process.uid) {
+            known.execs = entry->execs;
+            known.uid = process.uid;
+            known.wanted = wanted_by(rules, process);
         }
         if (!known.wanted)
             continue;

@@ -29,7 +29,7 @@ private:
 
     struct Known {
         std::uint64_t start_boot_ns = 0;
-        std::uint32_t execs = 0;
+        std::uint32_t execs = 0, uid = 0;
         std::deque<std::pair<std::uint64_t, std::uint64_t>> samples; // t_ns, bytes
         bool wanted = false, seen = false;
     };

@@ -103,18 +103,22 @@ void OverdueScanner::scan(const LatencyKernel &kernel, std::uint64_t now,
     fired_ = std::move(scan.still);
 }
 
-bool has_left(const capture::OsRoots &os, std::uint32_t tgid, std::uint32_t tid, const bpf::call_frame &frame) {
+std::optional<std::uint64_t> stack_pointer_of(const capture::OsRoots &os, std::uint32_t tgid, std::uint32_t tid) {
     // "NR ARG… SP PC", "-1 SP PC" off the CPU but in no call, "running" (fs/proc/base.c)
     std::istringstream line(read_line(task_file(os, tgid, tid, "syscall")));
     std::vector<std::string> words;
     for (std::string word; words.size() < 9 && line >> word;)
         words.push_back(word);
     if (words.size() < 3)
-        return false;
-    const std::uint64_t sp = std::strtoull(words[words.size() - 2].c_str(), nullptr, 16);
+        return std::nullopt;
+    return std::strtoull(words[words.size() - 2].c_str(), nullptr, 16);
+}
+
+bool has_left(const capture::OsRoots &os, std::uint32_t tgid, std::uint32_t tid, const bpf::call_frame &frame) {
+    const auto sp = stack_pointer_of(os, tgid, tid);
     // A pointer far away is of another stack: that of a signal handler.
     constexpr std::uint64_t one_stack = 64ull << 20;
-    return sp > frame.sp && sp - frame.sp < one_stack;
+    return sp && *sp > frame.sp && *sp - frame.sp < one_stack;
 }
 
 std::optional<TimeSplit> split_so_far(const capture::OsRoots &os, std::uint32_t tgid, std::uint32_t tid,

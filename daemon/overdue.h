@@ -77,6 +77,9 @@ private:
     std::uint64_t left_unseen_ = 0;
 };
 
+// Of a thread that is off the CPU; nullopt: it runs, or is gone.
+std::optional<std::uint64_t> stack_pointer_of(const capture::OsRoots &os, std::uint32_t tgid, std::uint32_t tid);
+
 // Whether the thread is off the CPU with its stack pointer above the frame: the function's
 // stack is gone.  false: it is not, or it cannot be told (running).
 bool has_left(const capture::OsRoots &os, std::uint32_t tgid, std::uint32_t tid, const bpf::call_frame &frame);

@@ -32,6 +32,11 @@ bool Retention::short_of_space(const capture::IncidentsDir &directory) const {
     return free_bytes(directory) < budget_.keep_free;
 }
 
+bool Retention::empty(const capture::IncidentsDir &directory) const {
+    const auto names = directory.names();
+    return !names || names->empty();
+}
+
 Status Retention::keep_within(capture::IncidentsDir &directory, const std::string &keep) {
     const auto names = directory.names();
     if (!names)

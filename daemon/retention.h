@@ -19,6 +19,8 @@ public:
     // Removes the oldest bundles until the budget holds; never `keep`, the newest.
     Status keep_within(capture::IncidentsDir &directory, const std::string &keep);
 
+    bool empty(const capture::IncidentsDir &directory) const; // there is nothing to remove
+
     // Less is free already than is to be kept free: each bundle would push out the one before.
     bool short_of_space(const capture::IncidentsDir &directory) const;
 

@@ -163,7 +163,7 @@ WriteResult Writer::write(WriteJob &job) {
     if (context.build_id_exe.empty())
         context.build_id_exe = build_ids.of_executable();
 
-    auto written = [&]() -> Status {
+    const auto attempt = [&]() -> Status {
         auto partial = directory_.begin(job.name);
         if (!partial)
             return fail(partial.error());
@@ -176,7 +176,12 @@ WriteResult Writer::write(WriteJob &job) {
         if (auto marked = directory_.set_reported(job.name, false); !marked)
             return marked;
         return partial->commit();
-    }();
+    };
+    auto written = attempt();
+    // Others have filled the disk beyond what is to be kept free: what is older makes room.
+    if (!written && written.error().code == ENOSPC && !retention_.empty(directory_) &&
+        retention_.keep_within(directory_, job.name))
+        written = attempt();
     const std::uint64_t end = clock_ns(CLOCK_MONOTONIC);
     result.took_ns = end - begin;
     result.since_trigger_ns = end - std::min<std::uint64_t>(end, event.h.t_ns);

@@ -132,32 +132,8 @@ TEST(Dumper, TheProcessIsAskedAsItIsNow) {
                         [](const rules::ProcessFacts &now) { return "it is " + now.exe + " now"; });
     EXPECT_THAT(record.refused, HasSubstr("daemon_test now"));
     EXPECT_FALSE(record.sent);
-    EXPECT_EQ(other.left(2), other.left(1)) << "nothing was taken of the hour";
+    EXPECT_EQ(other.hour().left(2), safety.dumps_per_hour) << "nothing was taken of the hour";
     EXPECT_TRUE(child.lives());
-}
-
-TEST(Dumper, CountsByTheHour) {
-    auto safety = allowed();
-    safety.dumps_per_hour = 2;
-    std::int32_t allowance = 0;
-    Dumper dumper({}, safety, &allowance);
-    constexpr std::uint64_t hour = 3600ull * 1'000'000'000;
-    EXPECT_EQ(allowance, 2);
-    EXPECT_EQ(dumper.left(10), 2u);
-    --allowance; // the kernel side has sent one
-    EXPECT_EQ(dumper.left(10), 1u);
-    --allowance;
-    EXPECT_EQ(dumper.left(20), 0u);
-    EXPECT_EQ(dumper.left(30), 0u);
-    EXPECT_EQ(dumper.left(10 + hour), 1u);
-    EXPECT_EQ(dumper.left(20 + hour), 2u);
-    EXPECT_EQ(allowance, 2);
-    --allowance; // taken and given back: nothing was sent
-    EXPECT_EQ(dumper.left(21 + hour), 1u);
-    ++allowance;
-    EXPECT_EQ(dumper.left(22 + hour), 2u);
-    EXPECT_EQ(dumper.left(21 + 2 * hour), 2u) << "never more than there are";
-    EXPECT_EQ(Dumper({}, {}).left(1), 0u) << "none where it is not allowed";
 }
 
 } // namespace

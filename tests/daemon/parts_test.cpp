@@ -89,6 +89,30 @@ TEST_F(Directory, WhatIsKnownOfAProcessHoldsWhenItHasEnded) {
     EXPECT_EQ(cache.of(7, 10, std::nullopt, "app").exe, "") << "another process with its id";
 }
 
+TEST_F(Directory, AProcessThatTakesAnotherUserIsReadAgain) {
+    capture::OsRoots os;
+    os.proc = root.string();
+    const auto process = root / "7";
+    std::filesystem::create_directories(process / "task/7");
+    std::filesystem::create_symlink("/usr/bin/app", process / "exe");
+    std::ofstream(process / "stat") << "7 (app) S 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 0 0 0\n";
+    const auto runs_as = [&](unsigned uid) {
+        std::ofstream(process / "status")
+            << "Name:\tapp\nUid:\t" << uid << '\t' << uid << '\t' << uid << '\t' << uid << '\n';
+    };
+    std::optional<bpf::process_entry> entry(std::in_place);
+    entry->execs = 1;
+    entry->key.exe_inode = 5;
+    FactsCache cache(os);
+    runs_as(0);
+    EXPECT_EQ(cache.of(7, 9, entry, "app").uid, 0u);
+    runs_as(33);
+    EXPECT_EQ(cache.of(7, 9, entry, "app").uid, 0u) << "nothing tells of it yet: it is not read each time";
+    entry->key.uid = 33;
+    EXPECT_EQ(cache.of(7, 9, entry, "app").uid, 33u);
+    EXPECT_EQ(cache.of(7, 9, std::nullopt, "app").uid, 33u);
+}
+
 TEST_F(Directory, WhatItsLikeWereTellsNoMoreOfItThanTheirLikenessDoes) {
     capture::OsRoots os;
     os.proc = root.string(); // nobody is there any more

@@ -70,8 +70,19 @@ def test_in_another_pid_namespace(recorder):
     assert recorder.joined_incident(pid).record["core"]["join"] == "exact"
     recorder.explained_incident(pid)
     said = recorder.ctl.text("gdb", pid, "--", "-batch", "-ex", "thread")
-    assert "LWP 1)" in said, "it was the first process there"
-    assert "not in the core" not in said
+    # In its core it is known by the number it had in its own namespace.
+    assert re.search(r"Current thread is 1 .*LWP 1\)", said), said
+    assert f"tid {pid}, selected" in said and "not in the core" not in said  # the bundle's is the machine's
+    assert re.search(r"^#0 ", recorder.ctl.text("gdb", pid, "--", "-batch", "-ex", "bt"), re.M)
+
+
+def test_one_of_many_threads_in_another_pid_namespace(recorder):
+    outer = run("unshare", "--pid", "--mount", "--fork", "--mount-proc", victim("fifty_threads"))
+    crashing = next(int(line.split()[1]) for line in outer.lines if line.startswith("crash"))
+    incident = recorder.incident_of_child(outer.pid)
+    assert recorder.joined_incident(incident.process["pid"]).record["core"]["join"] == "exact"
+    said = recorder.ctl.text("gdb", incident.process["pid"], "--", "-batch", "-ex", "thread")
+    assert f"LWP {crashing})" in said and f"tid {incident.crashed['tid']}, selected" in said
 
 
 def journal(*matches):

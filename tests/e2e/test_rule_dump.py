@@ -171,6 +171,30 @@ def test_the_cgroup_it_stands_in_now_counts(slow_calls):
         process.wait()
 
 
+def test_the_user_it_runs_as_now_counts(daemon, coredump_host):
+    """It was root's when it was judged, and permitted: the rule about root's is not about nobody's."""
+    watcher = daemon(rules=slow_call("roots", 'comm = ["service"], uid = [0]'), config=ALLOW)
+    with callers.told("service") as dropped, callers.told("service") as other:
+        for process in (dropped, other):
+            assert callers.tell(process, "x" * 50)
+        assert callers.tell(dropped, "u" + "s" * 5) and dropped.poll() is None
+        assert dumps(other)  # what comes after it is known
+        watcher.incident(other.pid)
+        assert not of_pid(watcher.state, dropped.pid), "nor is there an incident of it"
+
+
+def test_a_process_that_becomes_another_users_is_its(daemon, coredump_host):
+    """As servers do that begin as root: they are ruled out as root's."""
+    watcher = daemon(rules=slow_call("nobodys", 'exe = ["*/callers"], uid = [65534]'), config=ALLOW)
+    with callers.told("service") as process:
+        assert callers.tell(process, "x" * 50 + "s")
+        assert not of_pid(watcher.state, process.pid)
+        assert callers.tell(process, "u" + "x" * 50)
+        assert dumps(process)
+        record = watcher.incident(process.pid).record
+        assert record["dump"]["sent"] and record["process"]["uid"] == 65534
+
+
 def test_five_rules_share_one_hour(daemon, coredump_host):
     names = [f"caller{i}" for i in range(5)]
     watcher = daemon(

@@ -3,6 +3,7 @@
 //   callers told NAME             does what each byte of standard input says, and answers with it:
 //                                 s   makes a call that takes 50 ms (nanosleep)
 //                                 h   handles SIGABRT from now on   i   ignores it   b   blocks it
+//                                 u   goes on as the user nobody, and may be dumped still
 //                                 p   is called "protected" from now on
 //                                 l   limits its cores to a byte (RLIMIT_CORE)
 //   callers family NAME CHILDREN  makes children whose four threads exit at the same moment, one after the other, then
@@ -68,6 +69,9 @@ static int do_as_told(void)
             sigprocmask(SIG_BLOCK, &set, NULL);
         } else if (byte == 'p') {
             prctl(PR_SET_NAME, "protected");
+        } else if (byte == 'u') {
+            if (setresuid(65534, 65534, 65534) || prctl(PR_SET_DUMPABLE, 1))
+                return 2;
         } else if (byte == 'l') {
             limit_cores();
         }
