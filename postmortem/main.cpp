@@ -1,6 +1,6 @@
 // incidentctl: reads bundles.
-#include "postmortem/cli.h"
-#include "postmortem/core_find.h"
+#include "postmortem/core/core_find.h"
+#include "postmortem/verbs/cli.h"
 
 #include <clocale>
 #include <csignal>

@@ -1,6 +1,6 @@
 // Whether a process that dumps core has somebody who takes it: kernel.core_pattern, and behind it
-// systemd-coredump.  What each value means is capture/core_precheck.cpp's to know.
-#include "capture/core_link.h"
+// systemd-coredump.  What each value means is capture/core/core_precheck.cpp's to know.
+#include "capture/core/core_link.h"
 #include "postmortem/doctor/checks.h"
 #include "postmortem/doctor/host.h"
 #include "postmortem/doctor/words.h"

@@ -1,5 +1,5 @@
 // What keeps the running watched processes themselves from dumping core.
-#include "capture/core_link.h"
+#include "capture/core/core_link.h"
 #include "postmortem/doctor/checks.h"
 #include "postmortem/doctor/host.h"
 #include "postmortem/doctor/words.h"

@@ -2,7 +2,7 @@
 // processes and the free space.
 #include "postmortem/doctor/checks.h"
 #include "postmortem/doctor/host.h"
-#include "postmortem/times.h"
+#include "postmortem/terminal/times.h"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -2,7 +2,7 @@
 #include "postmortem/doctor/checks.h"
 #include "postmortem/doctor/host.h"
 #include "postmortem/doctor/words.h"
-#include "postmortem/times.h"
+#include "postmortem/terminal/times.h"
 
 #include <algorithm>
 #include <cerrno>

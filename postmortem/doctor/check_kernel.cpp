@@ -1,4 +1,4 @@
-// What the kernel must be and allow before a program of ours is loaded (daemon/preflight.cpp refuses to
+// What the kernel must be and allow before a program of ours is loaded (daemon/service/preflight.cpp refuses to
 // start where the first two fail).
 #include "postmortem/doctor/checks.h"
 #include "postmortem/doctor/host.h"

@@ -29,7 +29,7 @@ Findings check_uprobes(const Host &host) {
     return {ok("to be had")};
 }
 
-// Only syncs of ZFS pools are watched by them, and only where the module has no BTF (daemon/txg_probes.cpp).
+// Only syncs of ZFS pools are watched by them, and only where the module has no BTF (daemon/watch/txg_probes.cpp).
 Findings check_kprobes(const Host &host) {
     const bool compiled = host.exists("/sys/bus/event_source/devices/kprobe/type");
     // Needs debugfs and root; where it cannot be read nothing speaks against them.

@@ -2,7 +2,7 @@
 #include "postmortem/doctor/checks.h"
 #include "postmortem/doctor/host.h"
 #include "postmortem/doctor/words.h"
-#include "rules/match.h"
+#include "rules/model/match.h"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 // Where bundles are kept: whose it is, and how much room there is.
 #include "postmortem/doctor/checks.h"
 #include "postmortem/doctor/host.h"
-#include "postmortem/times.h"
+#include "postmortem/terminal/times.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -97,7 +97,7 @@ Findings judge_state(const Host &host, std::optional<std::uint32_t> gid) {
 
 } // namespace
 
-// Root's alone, or with [access] group as daemon/access.cpp sets them.
+// Root's alone, or with [access] group as daemon/write/access.cpp sets them.
 Findings check_state_directory(const Host &host) {
     const std::string &state = host.questions().state, &group = host.config().access.group;
     struct stat st {};

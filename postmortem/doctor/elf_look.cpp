@@ -1,8 +1,8 @@
 #include "postmortem/doctor/elf_look.h"
 
-#include "capture/collect.h"
-#include "capture/unique_fd.h"
-#include "postmortem/json_view.h"
+#include "capture/collect/collect.h"
+#include "capture/os/unique_fd.h"
+#include "postmortem/read/json_view.h"
 #include "postmortem/unwind/capped_child.h"
 #include "postmortem/unwind/debug_files.h"
 #include "postmortem/unwind/handles.h"

@@ -1,7 +1,7 @@
 // Which of the units incidents depend on have failed, by systemd's word.
 #pragma once
 
-#include "capture/result.h"
+#include "capture/os/result.h"
 
 #include <string>
 #include <vector>

@@ -1,16 +1,16 @@
 #include "postmortem/doctor/host.h"
 
-#include "capture/config_files.h"
-#include "capture/maps.h"
-#include "capture/proc_file.h"
-#include "capture/process_dir.h"
-#include "capture/syscalls.h"
-#include "capture/users.h"
-#include "postmortem/control_client.h"
+#include "capture/decode/syscalls.h"
+#include "capture/os/config_files.h"
+#include "capture/os/maps.h"
+#include "capture/os/proc_file.h"
+#include "capture/os/process_dir.h"
+#include "capture/os/users.h"
 #include "postmortem/doctor/failed_units.h"
-#include "rules/engine.h"
-#include "rules/match.h"
-#include "rules/parse.h"
+#include "postmortem/read/control_client.h"
+#include "rules/engine/engine.h"
+#include "rules/files/parse.h"
+#include "rules/model/match.h"
 
 #include <fmt/format.h>
 
@@ -34,7 +34,7 @@ namespace {
 constexpr std::uint64_t text_max = 1 << 20;
 constexpr std::uint64_t maps_max = 16u << 20;
 constexpr std::size_t files_max = 1024; // programs and libraries looked into; those beyond are counted
-// As incidentd has them (daemon/rule_files.h).
+// As incidentd has them (daemon/service/rule_files.h).
 const std::string default_config = "/etc/incidentd/incidentd.toml";
 const std::vector<std::string> default_rule_dirs{"/usr/share/incidentd/rules.d", "/etc/incidentd/rules.d"};
 constexpr std::string_view deleted = " (deleted)";

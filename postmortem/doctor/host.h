@@ -2,14 +2,14 @@
 // made-up ones.
 #pragma once
 
-#include "capture/collect.h"
+#include "capture/collect/collect.h"
 #include "postmortem/doctor/elf_look.h"
 #include "postmortem/doctor/systemd_config.h"
-#include "postmortem/json_view.h"
+#include "postmortem/read/json_view.h"
 #include "postmortem/unwind/install_hint.h"
-#include "rules/config.h"
-#include "rules/diagnostic.h"
-#include "rules/rule.h"
+#include "rules/files/config.h"
+#include "rules/model/rule.h"
+#include "rules/toml/diagnostic.h"
 
 #include <cstdint>
 #include <functional>

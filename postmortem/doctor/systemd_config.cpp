@@ -1,6 +1,6 @@
 #include "postmortem/doctor/systemd_config.h"
 
-#include "capture/config_files.h"
+#include "capture/os/config_files.h"
 
 #include <algorithm>
 #include <array>

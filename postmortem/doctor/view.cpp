@@ -1,6 +1,6 @@
 #include "postmortem/doctor/view.h"
 
-#include "postmortem/escape.h"
+#include "postmortem/terminal/escape.h"
 
 #include <algorithm>
 #include <array>

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "postmortem/doctor/check.h"
-#include "postmortem/json_view.h"
-#include "postmortem/output.h"
+#include "postmortem/read/json_view.h"
+#include "postmortem/terminal/output.h"
 
 #include <vector>
 

@@ -14,7 +14,7 @@ foreach(file IN LISTS files)
   math(EXPR number "${number} + 1")
 endforeach()
 file(WRITE "${OUT}" "// Made from the files of gdb/ by embed.cmake.
-#include \"postmortem/gdb_script.h\"
+#include \"postmortem/gdb/gdb_script.h\"
 namespace incident::postmortem {
 namespace {
 ${texts}constexpr GdbFile files[] = {

@@ -1,4 +1,4 @@
-"""A timeline event as one line: the text capture/timeline_text.cpp makes, which `incidentctl timeline` prints."""
+"""A timeline event as one line: the text capture/render/timeline_text.cpp makes, which `incidentctl timeline` prints."""
 
 from .text import duration, get, integer, printable, relative_time, size, string
 

@@ -1,4 +1,4 @@
-"""The recorded heap: heap.json and heap/*.bin, as capture/heap.h has them.
+"""The recorded heap: heap.json and heap/*.bin, as capture/collect/heap.h has them.
 
 `lives` and `Biography` are postmortem/heap/'s (lives.cpp, biography.cpp), for one address.
 """
@@ -9,7 +9,7 @@ import gdb
 
 from .text import get, integer, number
 
-# capture/heap.h and bpf/heap.h, layout 1: little-endian, without padding
+# capture/collect/heap.h and bpf/heap.h, layout 1: little-endian, without padding
 LAYOUT = 1
 STACK = struct.Struct("<18QII512s")
 LIVE = struct.Struct("<4Q2I")

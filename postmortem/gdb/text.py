@@ -10,7 +10,7 @@ import gdb
 INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 ADDRESS_MASK = (1 << 64) - 1
 
-# As capture/timeline_text.cpp has them.
+# As capture/render/timeline_text.cpp has them.
 TIME_UNITS = ((1, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s"), (60e9, "min"), (3600e9, "h"), (86400e9, "d"))
 SIZE_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 # Combining and "other" characters that a terminal acts upon or does not show.

@@ -1,7 +1,7 @@
 #include "postmortem/heap/call_stack_names.h"
 
-#include "postmortem/escape.h"
-#include "postmortem/verdict/evidence.h"
+#include "postmortem/terminal/escape.h"
+#include "postmortem/unwind/place_text.h"
 
 #include <fmt/format.h>
 

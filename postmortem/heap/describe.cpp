@@ -1,6 +1,6 @@
 #include "postmortem/heap/describe.h"
 
-#include "capture/timeline_text.h"
+#include "capture/render/timeline_text.h"
 
 #include <fmt/format.h>
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "postmortem/heap/biography.h"
-#include "postmortem/json_view.h"
+#include "postmortem/read/json_view.h"
 
 #include <functional>
 #include <string>

@@ -1,7 +1,7 @@
 // What the heap says about an incident: the biographies of the pointers at hand, what grew, and the files of it.
 #pragma once
 
-#include "capture/bundle_analysis.h"
+#include "capture/render/bundle_analysis.h"
 #include "postmortem/heap/describe.h"
 #include "postmortem/image/crash_image.h"
 #include "postmortem/unwind/analyse.h"

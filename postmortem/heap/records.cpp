@@ -1,6 +1,6 @@
 #include "postmortem/heap/records.h"
 
-#include "postmortem/json_view.h"
+#include "postmortem/read/json_view.h"
 
 #include <fmt/format.h>
 

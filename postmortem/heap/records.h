@@ -1,8 +1,8 @@
-// The heap as a bundle has it (capture/heap.h): its account and its records, whoever made them.
+// The heap as a bundle has it (capture/collect/heap.h): its account and its records, whoever made them.
 #pragma once
 
-#include "capture/bundle.h"
-#include "capture/heap.h"
+#include "capture/bundle/bundle.h"
+#include "capture/collect/heap.h"
 
 #include <optional>
 #include <string>

@@ -1,7 +1,7 @@
 #include "postmortem/heap/view.h"
 
-#include "postmortem/escape.h"
-#include "postmortem/times.h"
+#include "postmortem/terminal/escape.h"
+#include "postmortem/terminal/times.h"
 
 #include <fmt/format.h>
 

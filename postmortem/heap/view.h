@@ -1,7 +1,7 @@
 // incident.json's "heap" as text, printable.
 #pragma once
 
-#include "postmortem/json_view.h"
+#include "postmortem/read/json_view.h"
 
 #include <string>
 #include <vector>

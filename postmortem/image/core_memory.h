@@ -1,7 +1,7 @@
 // The memory a core is to hold: pieces from several sources, until it is full.
 #pragma once
 
-#include "capture/maps.h"
+#include "capture/os/maps.h"
 #include "postmortem/image/core_file.h"
 #include "postmortem/image/image_memory.h"
 

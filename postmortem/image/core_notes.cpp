@@ -1,8 +1,8 @@
 #include "postmortem/image/core_notes.h"
 
-#include "postmortem/escape.h"
 #include "postmortem/image/elf_layout.h"
 #include "postmortem/image/object_bytes.h"
+#include "postmortem/terminal/escape.h"
 
 #include <algorithm>
 #include <cstring>

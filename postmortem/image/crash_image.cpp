@@ -1,6 +1,6 @@
 #include "postmortem/image/crash_image.h"
 
-#include "capture/syscalls.h"
+#include "capture/decode/syscalls.h"
 
 #include <algorithm>
 #include <csignal>

@@ -3,10 +3,10 @@
 // Everything in it is hostile: it came from the process, or with the bundle.
 #pragma once
 
-#include "capture/bundle.h"
-#include "capture/maps.h"
+#include "capture/bundle/bundle.h"
+#include "capture/os/maps.h"
 #include "postmortem/image/image_memory.h"
-#include "postmortem/incident.h"
+#include "postmortem/read/incident.h"
 
 #include <sys/user.h>
 

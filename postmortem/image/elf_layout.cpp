@@ -1,6 +1,6 @@
 #include "postmortem/image/elf_layout.h"
 
-#include "capture/dir_at.h"
+#include "capture/os/dir_at.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,9 +1,9 @@
 // What a core needs to know of the ELF files that were mapped: where they were loaded and what
-// their program headers point at.  Read by hand, as capture/build_id.cpp does: two structures are
+// their program headers point at.  Read by hand, as capture/collect/build_id.cpp does: two structures are
 // all it takes, and the bytes may come from memory where the file is gone.  Everything is hostile.
 #pragma once
 
-#include "capture/result.h"
+#include "capture/os/result.h"
 
 #include <cstdint>
 #include <functional>

@@ -3,7 +3,7 @@
 // nobody captured, while all it says is known from the mappings.
 #pragma once
 
-#include "capture/maps.h"
+#include "capture/os/maps.h"
 #include "postmortem/image/image_memory.h"
 #include "postmortem/image/made_memory.h"
 

@@ -1,7 +1,7 @@
 #include "postmortem/image/module_files.h"
 
-#include "capture/collect.h"
-#include "capture/process_files.h"
+#include "capture/collect/collect.h"
+#include "capture/os/process_files.h"
 
 #include <cerrno>
 #include <cstring>

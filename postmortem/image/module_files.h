@@ -1,7 +1,7 @@
 // The files of a crash image's modules, as they are on this machine now.
 #pragma once
 
-#include "capture/unique_fd.h"
+#include "capture/os/unique_fd.h"
 #include "postmortem/image/crash_image.h"
 
 #include <string>

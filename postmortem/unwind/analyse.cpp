@@ -1,6 +1,6 @@
 #include "postmortem/unwind/analyse.h"
 
-#include "capture/collect.h"
+#include "capture/collect/collect.h"
 #include "postmortem/unwind/capped_child.h"
 #include "postmortem/unwind/child_analysis.h"
 #include "postmortem/unwind/debug_files.h"

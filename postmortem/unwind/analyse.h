@@ -1,7 +1,7 @@
 // A bundle's stacks unwound and named, offline, whatever its bytes and the files beside it hold.
 #pragma once
 
-#include "capture/heap.h"
+#include "capture/collect/heap.h"
 #include "postmortem/image/crash_image.h"
 #include "postmortem/image/module_files.h"
 #include "postmortem/unwind/analysis.h"

@@ -2,7 +2,7 @@
 // the faulting instruction, the arguments it had, an exception under way.  Plain data, JSON out and in.
 #pragma once
 
-#include "postmortem/json_view.h"
+#include "postmortem/read/json_view.h"
 
 #include <cstdint>
 #include <map>

@@ -1,6 +1,6 @@
 #include "postmortem/unwind/capped_child.h"
 
-#include "capture/unique_fd.h"
+#include "capture/os/unique_fd.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 #include "postmortem/unwind/debug_files.h"
 
-#include "capture/process_files.h"
+#include "capture/os/process_files.h"
 #include "postmortem/unwind/elf_module.h"
 
 #include <elfutils/libdwelf.h>

@@ -1,7 +1,7 @@
 // The file that holds a module's debug information, and the one that file shares with others (dwz).
 #pragma once
 
-#include "capture/unique_fd.h"
+#include "capture/os/unique_fd.h"
 #include "postmortem/unwind/handles.h"
 
 #include <string>

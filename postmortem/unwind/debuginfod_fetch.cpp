@@ -1,6 +1,6 @@
 #include "postmortem/unwind/debuginfod_fetch.h"
 
-#include "postmortem/json_view.h"
+#include "postmortem/read/json_view.h"
 #include "postmortem/unwind/capped_child.h"
 #include "postmortem/unwind/debug_files.h"
 

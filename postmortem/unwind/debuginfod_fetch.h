@@ -1,7 +1,7 @@
 // Files by build-id from debuginfod servers.
 #pragma once
 
-#include "capture/unique_fd.h"
+#include "capture/os/unique_fd.h"
 
 #include <chrono>
 #include <cstdint>

@@ -2,8 +2,8 @@
 // when first asked for, in the capped child only.
 #pragma once
 
-#include "capture/maps.h"
-#include "capture/result.h"
+#include "capture/os/maps.h"
+#include "capture/os/result.h"
 #include "postmortem/image/crash_image.h"
 #include "postmortem/unwind/handles.h"
 #include "postmortem/unwind/symbols.h"

@@ -77,8 +77,8 @@ bool may_come_back(std::uint64_t from, std::uint64_t entry, std::uint64_t end, P
             ZydisDecodedInstruction instruction;
             ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
             if (seen.size() > instructions_max ||
-                !ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, code.data(), memory.read(at, code), &instruction,
-                                                     operands)))
+                !ZYAN_SUCCESS(
+                    ZydisDecoderDecodeFull(&decoder, code.data(), memory.read(at, code), &instruction, operands)))
                 return true; // as far as is known
             const auto category = instruction.meta.category;
             if (const auto target = fixed_target(instruction, operands, at))

@@ -1,7 +1,7 @@
 #include "postmortem/unwind/install_hint.h"
 
-#include "capture/unique_fd.h"
-#include "postmortem/child.h"
+#include "capture/os/unique_fd.h"
+#include "postmortem/terminal/child.h"
 
 #include <fmt/format.h>
 

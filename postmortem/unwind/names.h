@@ -1,7 +1,7 @@
 // Linker names as a backtrace shows them.
 #pragma once
 
-#include "capture/symbol_name.h"
+#include "capture/decode/symbol_name.h"
 
 #include <string>
 #include <string_view>

@@ -4,7 +4,7 @@
 #include "postmortem/verdict/evidence.h"
 #include "postmortem/verdict/records.h"
 
-#include "postmortem/times.h"
+#include "postmortem/terminal/times.h"
 
 #include <fmt/format.h>
 

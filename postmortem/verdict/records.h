@@ -1,8 +1,8 @@
 // The signals of a bundle's timeline, as the judges look at them.
 #pragma once
 
-#include "capture/bundle.h"
-#include "postmortem/json_view.h"
+#include "capture/bundle/bundle.h"
+#include "postmortem/read/json_view.h"
 
 #include <cstdint>
 #include <optional>

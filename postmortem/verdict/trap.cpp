@@ -1,7 +1,7 @@
 // Signals an instruction or a system call brings about by being what it is: SIGFPE, SIGILL, SIGTRAP, SIGSYS.
 #include "postmortem/verdict/evidence.h"
 
-#include "capture/syscalls.h"
+#include "capture/decode/syscalls.h"
 
 #include <fmt/format.h>
 

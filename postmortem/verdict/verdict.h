@@ -4,7 +4,7 @@
 
 #include "postmortem/heap/findings.h"
 #include "postmortem/image/crash_image.h"
-#include "postmortem/incident.h"
+#include "postmortem/read/incident.h"
 #include "postmortem/unwind/analysis.h"
 #include "postmortem/verdict/sentences.h"
 

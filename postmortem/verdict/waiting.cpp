@@ -1,7 +1,7 @@
 // A process that lives on, but waits: what for, and where the time of a slow call went.
 #include "postmortem/verdict/evidence.h"
 
-#include "postmortem/times.h"
+#include "postmortem/terminal/times.h"
 
 #include <fmt/format.h>
 

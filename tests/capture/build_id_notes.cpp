@@ -1,5 +1,5 @@
-#include "capture/collect.h"
-#include "capture/unique_fd.h"
+#include "capture/collect/collect.h"
+#include "capture/os/unique_fd.h"
 
 #include <gtest/gtest.h>
 

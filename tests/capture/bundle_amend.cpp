@@ -1,4 +1,4 @@
-#include "capture/bundle_writer.h"
+#include "capture/bundle/bundle_writer.h"
 #include "tests/capture/bundle_fixture.h"
 
 #include <atomic>

@@ -1,4 +1,4 @@
-#include "capture/bundle_analysis.h"
+#include "capture/render/bundle_analysis.h"
 
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>

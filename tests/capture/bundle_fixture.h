@@ -1,7 +1,7 @@
 // A state directory of its own for each test, and small helpers to look into it.
 #pragma once
 
-#include "capture/bundle.h"
+#include "capture/bundle/bundle.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

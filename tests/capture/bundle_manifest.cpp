@@ -1,4 +1,4 @@
-#include "capture/manifest.h"
+#include "capture/bundle/manifest.h"
 
 #include <gtest/gtest.h>
 

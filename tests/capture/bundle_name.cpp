@@ -1,6 +1,6 @@
-#include "capture/bundle_name.h"
+#include "capture/bundle/bundle_name.h"
 
-#include "capture/bundle.h"
+#include "capture/bundle/bundle.h"
 
 #include <gtest/gtest.h>
 

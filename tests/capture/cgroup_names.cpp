@@ -1,4 +1,4 @@
-#include "capture/collect.h"
+#include "capture/collect/collect.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-#include "capture/collect.h"
-#include "capture/kernel_log.h"
+#include "capture/collect/collect.h"
+#include "capture/os/kernel_log.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // The kernel's words about an OOM kill.
-#include "capture/collect_oom.h"
+#include "capture/collect/collect_oom.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-#include "capture/collect.h"
-#include "capture/proc_stat.h"
+#include "capture/collect/collect.h"
+#include "capture/os/proc_stat.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "capture/proc_stat.h"
+#include "capture/os/proc_stat.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "capture/collect_zfs.h"
+#include "capture/collect/collect_zfs.h"
 
 #include <gmock/gmock.h>
 

@@ -1,7 +1,7 @@
 // CoreJournal against a journald of its own: an instance in a private mount namespace,
 // which writes below a temporary directory and shares nothing with the host's.
-#include "capture/core_link.h"
-#include "capture/unique_fd.h"
+#include "capture/core/core_link.h"
+#include "capture/os/unique_fd.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

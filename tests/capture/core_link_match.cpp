@@ -1,4 +1,4 @@
-#include "capture/core_match.h"
+#include "capture/core/core_match.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

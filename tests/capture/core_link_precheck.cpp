@@ -1,4 +1,4 @@
-#include "capture/core_link.h"
+#include "capture/core/core_link.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

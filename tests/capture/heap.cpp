@@ -1,4 +1,4 @@
-#include "capture/heap.h"
+#include "capture/collect/heap.h"
 #include "render_fixture.h"
 
 #include <gmock/gmock.h>

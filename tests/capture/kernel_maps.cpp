@@ -1,6 +1,6 @@
-#include "capture/kernel_maps.h"
+#include "capture/os/kernel_maps.h"
 
-#include "capture/maps.h"
+#include "capture/os/maps.h"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include "capture/maps.h"
+#include "capture/os/maps.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
 // Files as processes name them: never out of their root, never what has effects, never another than was mapped.
-#include "capture/process_files.h"
+#include "capture/os/process_files.h"
 
-#include "capture/dir_at.h"
-#include "capture/maps.h"
-#include "capture/proc_file.h"
-#include "capture/process_dir.h"
+#include "capture/os/dir_at.h"
+#include "capture/os/maps.h"
+#include "capture/os/proc_file.h"
+#include "capture/os/process_dir.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

@@ -1,7 +1,7 @@
 // A hand-made incident: a process "app" [100] whose thread 101 dies of SIGSEGV at t = 10 s.
 #pragma once
 
-#include "capture/render.h"
+#include "capture/render/render.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,6 +1,6 @@
 #include "render_fixture.h"
 
-#include "capture/render_redact.h"
+#include "capture/render/render_redact.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

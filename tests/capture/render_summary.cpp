@@ -1,7 +1,7 @@
 #include "render_fixture.h"
 
-#include "capture/decode_text.h"
-#include "capture/timeline_text.h"
+#include "capture/decode/decode_text.h"
+#include "capture/render/timeline_text.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // Headlines: what the function is called, however it was written in the rule.
 #include "render_fixture.h"
 
-#include "capture/render_trigger.h"
+#include "capture/render/render_trigger.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "capture/return_probes.h"
+#include "capture/collect/return_probes.h"
 
 #include "render_fixture.h"
 

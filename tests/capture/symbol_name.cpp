@@ -1,5 +1,5 @@
 // Names of functions, nice and nasty.
-#include "capture/symbol_name.h"
+#include "capture/decode/symbol_name.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Arguments in the form strace gives them (which knows more: what pointers point to).
-#include "capture/syscalls.h"
+#include "capture/decode/syscalls.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The generated tables against what this compiler knows by other ways.
-#include "capture/syscalls.h"
+#include "capture/decode/syscalls.h"
 
 #include <gtest/gtest.h>
 

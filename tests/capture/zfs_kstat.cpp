@@ -1,4 +1,4 @@
-#include "capture/zfs_kstat.h"
+#include "capture/os/zfs_kstat.h"
 
 #include <gmock/gmock.h>
 

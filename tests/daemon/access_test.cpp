@@ -1,6 +1,6 @@
 // Who may read incidents, as the file system has it.
-#include "capture/bundle.h"
-#include "daemon/access.h"
+#include "capture/bundle/bundle.h"
+#include "daemon/write/access.h"
 
 #include <gmock/gmock.h>
 #include <grp.h>

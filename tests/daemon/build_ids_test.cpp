@@ -1,8 +1,8 @@
 // Build-ids of what was mapped, never of what happens to have the same path.
-#include "daemon/build_ids.h"
+#include "daemon/write/build_ids.h"
 
-#include "capture/proc_file.h"
-#include "capture/process_dir.h"
+#include "capture/os/proc_file.h"
+#include "capture/os/process_dir.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

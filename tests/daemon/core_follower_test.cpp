@@ -1,5 +1,5 @@
 // How seldom the event loop looks for cores.
-#include "daemon/core_follower.h"
+#include "daemon/write/core_follower.h"
 
 #include <gmock/gmock.h>
 #include <systemd/sd-id128.h>

@@ -1,5 +1,5 @@
 // The hour of dumps: both sides' places, and what of it the next daemon knows.
-#include "daemon/dump_hour.h"
+#include "daemon/dump/dump_hour.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,8 +1,8 @@
 // Whom incidentd would never signal, and what else keeps it from it.
-#include "daemon/dumper.h"
+#include "daemon/dump/dumper.h"
 
-#include "capture/proc_stat.h"
-#include "daemon/clocks.h"
+#include "capture/os/proc_stat.h"
+#include "daemon/os/clocks.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

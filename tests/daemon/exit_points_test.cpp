@@ -1,7 +1,7 @@
 // Where calls can end without a return, in libraries of this system and in programs made for it.
-#include "daemon/exit_points.h"
+#include "daemon/probe/exit_points.h"
 
-#include "capture/unique_fd.h"
+#include "capture/os/unique_fd.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 // Events come over a ring buffer whose bytes are whatever stood there before: nothing
 // beyond what the kernel side filled in may be believed, or end up in a bundle.
-#include "daemon/facts.h"
+#include "daemon/facts/facts.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // A file that never answers takes nothing from those that do.
-#include "daemon/file_looks.h"
+#include "daemon/probe/file_looks.h"
 
 #include <gmock/gmock.h>
 

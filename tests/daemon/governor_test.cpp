@@ -1,5 +1,5 @@
 // The cost budget: what is left out first, when it comes back, and that it does not flap.
-#include "daemon/governor.h"
+#include "daemon/cost/governor.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
-#include "daemon/heap_functions.h"
+#include "daemon/watch/heap_functions.h"
 
-#include "capture/unique_fd.h"
+#include "capture/os/unique_fd.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 // The hook against a manager of our own behind a socket: what is asked, and what becomes of the answers.
-#include "daemon/clocks.h"
-#include "daemon/hook.h"
+#include "daemon/os/clocks.h"
+#include "daemon/write/hook.h"
 
 #include <gmock/gmock.h>
 #include <sys/socket.h>

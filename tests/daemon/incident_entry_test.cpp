@@ -1,4 +1,4 @@
-#include "daemon/incident_entry.h"
+#include "daemon/write/incident_entry.h"
 
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>

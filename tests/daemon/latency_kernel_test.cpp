@@ -1,10 +1,10 @@
 // The kernel side of latency rules, for real: probes on a victim's functions, and what
 // the programs make of the ways in which functions are left.  Needs root.
-#include "capture/unique_fd.h"
-#include "daemon/clocks.h"
-#include "daemon/exit_points.h"
-#include "daemon/probe_elf.h"
-#include "daemon/recorder.h"
+#include "capture/os/unique_fd.h"
+#include "daemon/os/clocks.h"
+#include "daemon/probe/exit_points.h"
+#include "daemon/probe/probe_elf.h"
+#include "daemon/record/recorder.h"
 #include "slow_victim.h"
 
 #include <fcntl.h>

@@ -1,11 +1,11 @@
 // The daemon's smaller parts, each alone: memory plan, losses in words, kernel symbols,
 // the budget, the control socket and its lock.
-#include "daemon/control.h"
-#include "daemon/facts_cache.h"
-#include "daemon/kernel_symbols.h"
-#include "daemon/recorder.h"
-#include "daemon/retention.h"
-#include "daemon/status.h"
+#include "daemon/facts/facts_cache.h"
+#include "daemon/record/kernel_symbols.h"
+#include "daemon/record/recorder.h"
+#include "daemon/service/control.h"
+#include "daemon/service/status.h"
+#include "daemon/write/retention.h"
 
 #include <gmock/gmock.h>
 #include <poll.h>

@@ -1,9 +1,9 @@
 // Names to places in ELF files, on programs that the compiler makes for each test.
-#include "capture/unique_fd.h"
-#include "daemon/elf_image.h"
-#include "daemon/elf_soname.h"
-#include "daemon/probe_elf.h"
-#include "daemon/symbol_name.h"
+#include "capture/os/unique_fd.h"
+#include "daemon/probe/elf_image.h"
+#include "daemon/probe/elf_soname.h"
+#include "daemon/probe/probe_elf.h"
+#include "daemon/probe/symbol_name.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-#include "daemon/rule_files.h"
+#include "daemon/service/rule_files.h"
 
 #include <gmock/gmock.h>
 

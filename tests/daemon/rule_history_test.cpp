@@ -1,8 +1,8 @@
 // What bits of a generation meant, by chance: whatever is loaded, reordered, changed and taken away, a bit never comes
 // to stand for a rule it was not.
-#include "daemon/rule_history.h"
+#include "daemon/plan/rule_history.h"
 
-#include "rules/parse.h"
+#include "rules/files/parse.h"
 
 #include <gmock/gmock.h>
 

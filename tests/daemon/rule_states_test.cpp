@@ -1,7 +1,7 @@
 // The word for each rule: what is attached now, and nothing else, says it.
-#include "daemon/rule_states.h"
+#include "daemon/record/rule_states.h"
 
-#include "rules/parse.h"
+#include "rules/files/parse.h"
 
 #include <gtest/gtest.h>
 

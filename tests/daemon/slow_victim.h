@@ -1,7 +1,7 @@
 // The victim `slow` (tests/victims/slow.cpp), which waits at its start and at its end.
 #pragma once
 
-#include "capture/unique_fd.h"
+#include "capture/os/unique_fd.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

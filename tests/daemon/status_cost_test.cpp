@@ -1,7 +1,7 @@
 // What `status` says of the daemon's own cost.
-#include "daemon/status.h"
+#include "daemon/service/status.h"
 
-#include "rules/parse.h"
+#include "rules/files/parse.h"
 
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>

@@ -1,9 +1,9 @@
 // What the kernel side is told of the rules: never less than a rule wants.
-#include "daemon/trigger_plan.h"
+#include "daemon/plan/trigger_plan.h"
 
-#include "capture/syscalls.h"
-#include "daemon/blocked_watch.h"
-#include "rules/parse.h"
+#include "capture/decode/syscalls.h"
+#include "daemon/watch/blocked_watch.h"
+#include "rules/files/parse.h"
 
 #include <gtest/gtest.h>
 

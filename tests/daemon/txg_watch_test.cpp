@@ -1,5 +1,5 @@
 // TxgWatch with probes and times of the test's own, over trees made for it.
-#include "daemon/txg_watch.h"
+#include "daemon/watch/txg_watch.h"
 
 #include <gmock/gmock.h>
 

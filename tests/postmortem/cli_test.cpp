@@ -1,4 +1,4 @@
-#include "postmortem/cli.h"
+#include "postmortem/verbs/cli.h"
 #include "state.h"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 // Return addresses that probes have replaced, in a full core: in incidentctl's copy, and in gdb on a core as it is.
 #include "gdb_bundle.h"
-#include "postmortem/core_returns.h"
+#include "postmortem/core/core_returns.h"
 #include "postmortem/image/core_file.h"
 
 #include <cstring>

@@ -1,5 +1,5 @@
 // Finding, decompressing and writing cores.
-#include "postmortem/core_copy.h"
+#include "postmortem/core/core_copy.h"
 #include "state.h"
 
 #include <cstring>

@@ -1,6 +1,6 @@
 // Waiting for a core that is still being written: what a terminal shows, and what is said at the end.
-#include "postmortem/core_find.h"
-#include "postmortem/core_progress.h"
+#include "postmortem/core/core_find.h"
+#include "postmortem/core/core_progress.h"
 #include "state.h"
 
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 #include "doctor_lab.h"
 
 #include "postmortem/doctor/view.h"
-#include "postmortem/output.h"
+#include "postmortem/terminal/output.h"
 #include "state.h"
 
 #include <set>

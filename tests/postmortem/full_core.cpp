@@ -1,7 +1,7 @@
 #include "full_core.h"
 
-#include "capture/collect.h"
-#include "capture/unique_fd.h"
+#include "capture/collect/collect.h"
+#include "capture/os/unique_fd.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,6 +1,6 @@
 #include "gdb_bundle.h"
 
-#include "postmortem/gdb_script.h"
+#include "postmortem/gdb/gdb_script.h"
 
 #include <cstdio>
 #include <cstdlib>

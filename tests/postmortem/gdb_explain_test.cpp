@@ -1,7 +1,7 @@
 // `incident explain`: every claim is compared with gdb's own answer, or the kernel's list of mappings.
 #include "gdb_bundle.h"
 
-#include "capture/maps.h"
+#include "capture/os/maps.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
 // The metrics' text; tests/e2e/test_openmetrics.py reads a live daemon's with a strict parser.
-#include "postmortem/openmetrics.h"
+#include "postmortem/verbs/openmetrics.h"
 #include "state.h"
 
 #include <gmock/gmock.h>

@@ -1,7 +1,7 @@
 #include "state.h"
 
-#include "capture/bundle.h"
-#include "postmortem/cli.h"
+#include "capture/bundle/bundle.h"
+#include "postmortem/verbs/cli.h"
 
 #include <cstdlib>
 #include <fstream>

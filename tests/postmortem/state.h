@@ -1,7 +1,7 @@
 // A state directory of a test's own, filled with sample bundles, and incidentctl run on it.
 #pragma once
 
-#include "postmortem/verb.h"
+#include "postmortem/verbs/verb.h"
 
 #include <filesystem>
 #include <string>

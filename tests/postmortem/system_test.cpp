@@ -1,7 +1,7 @@
 // Child processes, signals, temporary directories, and outputs whose reader goes away.
-#include "postmortem/child.h"
-#include "postmortem/output.h"
-#include "postmortem/temp_dir.h"
+#include "postmortem/core/temp_dir.h"
+#include "postmortem/terminal/child.h"
+#include "postmortem/terminal/output.h"
 #include "state.h"
 
 #include <csignal>

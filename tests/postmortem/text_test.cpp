@@ -1,8 +1,8 @@
 // Escaping, times, and the JSON layer.
-#include "postmortem/escape.h"
-#include "postmortem/json_skim.h"
-#include "postmortem/json_view.h"
-#include "postmortem/times.h"
+#include "postmortem/read/json_skim.h"
+#include "postmortem/read/json_view.h"
+#include "postmortem/terminal/escape.h"
+#include "postmortem/terminal/times.h"
 
 #include <cstdlib>
 #include <ctime>

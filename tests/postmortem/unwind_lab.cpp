@@ -1,8 +1,8 @@
 #include "unwind_lab.h"
 
-#include "capture/collect.h"
-#include "capture/unique_fd.h"
-#include "postmortem/json_view.h"
+#include "capture/collect/collect.h"
+#include "capture/os/unique_fd.h"
+#include "postmortem/read/json_view.h"
 #include "state.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // The pieces of the unwinder, each by itself.
-#include "postmortem/threads_view.h"
+#include "postmortem/show/threads_view.h"
 #include "postmortem/unwind/capped_child.h"
 #include "postmortem/unwind/child_analysis.h"
 #include "postmortem/unwind/expression.h"

@@ -1,5 +1,5 @@
-#include "rules/engine.h"
-#include "rules/parse.h"
+#include "rules/engine/engine.h"
+#include "rules/files/parse.h"
 
 #include <gmock/gmock.h>
 

@@ -1,7 +1,7 @@
 // Events as the daemon would make them, and what an engine says to them.
 #pragma once
 
-#include "rules/engine.h"
+#include "rules/engine/engine.h"
 #include "tests/rules/fakes.h"
 
 #include <csignal>

@@ -1,7 +1,7 @@
 // What the parser asks of its caller, answered the same on every machine.
 #pragma once
 
-#include "rules/parse.h"
+#include "rules/files/parse.h"
 
 #include <gtest/gtest.h>
 

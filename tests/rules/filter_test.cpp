@@ -1,6 +1,6 @@
 // Filters of tracepoints: their errors, what they hold for, and what the kernel can do of them.
 
-#include "rules/filter.h"
+#include "rules/filter/filter.h"
 #include "tests/rules/fakes.h"
 
 #include <gmock/gmock.h>

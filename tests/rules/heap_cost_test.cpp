@@ -1,5 +1,5 @@
 // What one process's heap may take, against what the kernel keeps of it.
-#include "rules/heap_cost.h"
+#include "rules/files/heap_cost.h"
 
 #include "bpf/heap.h"
 

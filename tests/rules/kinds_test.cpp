@@ -1,6 +1,6 @@
 // Each kind of condition against single events: what matches, and what is said where it does not.
 
-#include "rules/kinds.h"
+#include "rules/conditions/kinds.h"
 #include "tests/rules/events.h"
 
 #include <gmock/gmock.h>

@@ -1,7 +1,7 @@
 // Whatever stands in a file: the parser neither throws nor crashes, what it
 // keeps is complete, and what it says can be printed.
 
-#include "rules/engine.h"
+#include "rules/engine/engine.h"
 #include "tests/rules/fakes.h"
 
 #include <random>

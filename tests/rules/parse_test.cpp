@@ -1,8 +1,8 @@
 // What good files mean: every key arrives in its place, and a rule's text says
 // all of it again.
 
-#include "rules/engine.h"
-#include "rules/kinds.h"
+#include "rules/conditions/kinds.h"
+#include "rules/engine/engine.h"
 #include "tests/rules/fakes.h"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 // Recorded firings against edited rules.
 
-#include "rules/replay.h"
+#include "rules/engine/replay.h"
 #include "tests/rules/events.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-#include "rules/storm.h"
+#include "rules/engine/storm.h"
 
 #include <gmock/gmock.h>
 

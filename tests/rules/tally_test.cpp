@@ -1,6 +1,6 @@
 // count, stalled and window, by process, cgroup and host.
 
-#include "rules/tally_memory.h"
+#include "rules/engine/tally_memory.h"
 #include "tests/rules/events.h"
 
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 // The `format` files of tracefs: real ones, and what could stand there.
 
-#include "rules/filter.h"
+#include "rules/filter/filter.h"
 #include "tests/rules/fakes.h"
 
 #include <gmock/gmock.h>

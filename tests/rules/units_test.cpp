@@ -1,9 +1,9 @@
-#include "rules/escape.h"
-#include "rules/glob.h"
-#include "rules/match.h"
-#include "rules/signals.h"
-#include "rules/suggest.h"
-#include "rules/units.h"
+#include "rules/model/match.h"
+#include "rules/model/units.h"
+#include "rules/text/escape.h"
+#include "rules/text/glob.h"
+#include "rules/text/signals.h"
+#include "rules/text/suggest.h"
 
 #include <gmock/gmock.h>
 

@@ -10,7 +10,8 @@
 #include <unistd.h>
 #include <vector>
 
-namespace {
+namespace
+{
 
 constexpr int THREADS = 49; // and the first one
 
@@ -24,22 +25,26 @@ std::condition_variable never;
 std::deque<Order> queue;
 std::latch everyone_is_there(THREADS);
 
-[[gnu::noinline]] int settle(const Order *order) {
+[[gnu::noinline]] int settle(const Order *order)
+{
     return order->next->number; // the last order has none
 }
 
-[[gnu::noinline]] int process(const Order &order, int depth) {
+[[gnu::noinline]] int process(const Order &order, int depth)
+{
     return depth > 0 ? process(order, depth - 1) + 1 : settle(&order);
 }
 
-void wait_for_ever() {
+void wait_for_ever()
+{
     std::unique_lock hold(queue_lock);
     std::printf("%d\n", gettid());
     everyone_is_there.count_down();
     never.wait(hold, [] { return false; });
 }
 
-void work(bool crashes) {
+void work(bool crashes)
+{
     {
         std::lock_guard hold(queue_lock);
         std::printf("%d\n", gettid());
@@ -62,7 +67,8 @@ void work(bool crashes) {
 
 } // namespace
 
-int main() {
+int main()
+{
     std::printf("%d\n", gettid());
     std::vector<std::thread> threads;
     for (int i = 0; i < THREADS; i++)

@@ -1,4 +1,4 @@
-"""The heap's part of a bundle, read by the layout of capture/heap.h, without incidentctl."""
+"""The heap's part of a bundle, read by the layout of capture/collect/heap.h, without incidentctl."""
 
 import json
 import struct

@@ -1,0 +1,127 @@
+// The bundle format on disk, writer and reader together.
+//
+//   <state>/incidents/                       0700
+//     <UTC time>-<rule>-<comm>-<pid>-<short id>/   a committed bundle, 0700, files 0600
+//     .partial-<same name>/                  being written; no MANIFEST
+//     .amend-<same name>/                    a committed bundle's successor, see amend()
+//     .replaced-<same name>/, .removed-<same name>/   on their way out
+//
+// Commit: every file written and flushed, MANIFEST last, directory renamed, parent
+// flushed.  A kill at any instruction leaves a whole bundle or a directory whose name
+// begins with a dot, which recover() removes (or finishes, if its MANIFEST is whole).
+// All paths are opened relative to directory descriptors, no symlink followed:
+// bundles may come from elsewhere and are hostile input to a reader.
+#pragma once
+
+#include "capture/os/result.h"
+#include "capture/os/unique_fd.h"
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace incident::capture {
+
+// "20261121T150405.123Z-crash-python3-1234-9f3c2a"; comm and rule are reduced to
+// [A-Za-z0-9._-] (anything else becomes '_'), never empty, never starting with a dot.
+std::string bundle_name(std::uint64_t realtime_ns, std::string_view rule, std::string_view comm, std::uint32_t pid,
+                        std::string_view short_id);
+
+struct ManifestEntry {
+    std::string path; // relative, within the bundle
+    std::uint64_t size = 0;
+    std::string sha256; // 64 hex digits
+};
+
+class Bundle;
+class PartialBundle;
+
+class IncidentsDir {
+public:
+    // Opens <state>/incidents; create: makes it (and <state>) 0700 where missing.
+    static Result<IncidentsDir> open(const std::string &state, bool create);
+
+    // Any other directory that holds bundles; for reading.
+    static Result<IncidentsDir> at(const std::string &directory);
+
+    // Names of committed bundles, oldest first (names sort by time).
+    Result<std::vector<std::string>> names() const;
+    // ID = exact name, unique prefix of a name, PID, short id, or "latest"; a PID that
+    // several bundles have gives the newest.  An ambiguous prefix is an Error naming the candidates.
+    Result<std::string> resolve(std::string_view id) const;
+    Result<Bundle> bundle(const std::string &name) const;
+    // name as bundle_name() makes it; any other is refused, names() would not show it.
+    Result<PartialBundle> begin(const std::string &name);
+    // Replaces files of a committed bundle in one step: a twin made of hard links and
+    // the new files, with its own MANIFEST, exchanged with the old one (renameat2
+    // RENAME_EXCHANGE), the old one removed.
+    Status amend(const std::string &name, std::span<const std::pair<std::string, std::string>> files);
+    Status remove(const std::string &name);
+    // Whether the world has been told of that incident (the journal, a hook).  The mark outlives
+    // the daemon, so that the next one tells what this one could not.
+    Status set_reported(const std::string &name, bool reported);
+    Result<std::vector<std::string>> unreported() const; // also of bundles that are gone
+    // What an interrupted writer left: finished or removed; one line of text for each.
+    Result<std::vector<std::string>> recover();
+    int fd() const { return dir_.get(); }
+    const std::string &path() const { return path_; }
+
+private:
+    UniqueFd dir_;
+    std::string path_;
+};
+
+// A bundle being written.  Its directory vanishes unless committed.
+class PartialBundle {
+public:
+    PartialBundle(PartialBundle &&) noexcept;
+    PartialBundle &operator=(PartialBundle &&) noexcept;
+    ~PartialBundle();
+
+    // path: "incident.json", "process/maps", "host/pressure/cpu": up to three components of
+    // [A-Za-z0-9._-], none beginning with a dot.  Thread-compatible.
+    Status add(std::string_view path, std::span<const std::uint8_t> bytes);
+    Status add(std::string_view path, std::string_view text);
+    Status commit(); // MANIFEST, flush, rename, flush; after it the object is empty
+    const std::string &name() const { return name_; }
+
+private:
+    friend class IncidentsDir;
+    PartialBundle() = default;
+    UniqueFd parent_, dir_;
+    std::string name_;
+    std::vector<ManifestEntry> files_;
+};
+
+class Bundle {
+public:
+    const std::string &name() const { return name_; }
+    int fd() const { return dir_.get(); } // the directory as it was when opened, see amend()
+    // Readers may run while the bundle is amended: a file that has vanished with the old
+    // directory is looked for once more under the bundle's name.
+    // Whole file, at most cap bytes (an Error beyond).
+    Result<std::string> read(std::string_view path, std::uint64_t cap = 256u << 20) const;
+    // Calls line(text) for each line without holding the file; false stops.  An
+    // over-long line (1 MiB) is an Error.
+    Status lines(std::string_view path, const std::function<bool(std::string_view)> &line) const;
+    // Bytes of a regular file; nullopt: there is none.
+    std::optional<std::uint64_t> size(std::string_view path) const;
+    bool has(std::string_view path) const { return size(path).has_value(); }
+    Result<std::vector<ManifestEntry>> manifest() const;
+    // Every problem found: a missing or changed file, one not in the manifest, a broken manifest.
+    Result<std::vector<std::string>> verify() const;
+
+private:
+    friend class IncidentsDir;
+    UniqueFd reopened(int than) const;
+    UniqueFd open(std::string_view path, int flags) const; // -1 with errno
+    UniqueFd parent_, dir_;
+    std::string name_;
+};
+
+} // namespace incident::capture

@@ -1,0 +1,182 @@
+#include "capture/bundle/bundle.h"
+#include "capture/bundle/bundle_name.h"
+#include "capture/bundle/bundle_writer.h"
+#include "capture/os/dir_at.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+
+namespace incident::capture {
+
+namespace {
+
+constexpr std::size_t CANDIDATES_NAMED = 8;
+
+Result<std::string> ambiguous(std::string_view id, std::span<const std::string> candidates) {
+    std::string text = "\"" + std::string(id) + "\" is ambiguous:";
+    for (const std::string &name : candidates.first(std::min(candidates.size(), CANDIDATES_NAMED)))
+        text += "\n  " + name;
+    if (candidates.size() > CANDIDATES_NAMED)
+        text += "\n  and " + std::to_string(candidates.size() - CANDIDATES_NAMED) + " more";
+    return fail(Error{std::move(text), 0});
+}
+
+Result<UniqueFd> duplicate(int fd) {
+    UniqueFd copy(::fcntl(fd, F_DUPFD_CLOEXEC, 0));
+    if (!copy)
+        return fail(Error::system("duplicate a descriptor"));
+    return copy;
+}
+
+} // namespace
+
+Result<IncidentsDir> IncidentsDir::open(const std::string &state, bool create) {
+    IncidentsDir incidents;
+    incidents.path_ = state + "/incidents";
+    if (create && ::mkdir(state.c_str(), 0700) != 0 && errno != EEXIST)
+        return fail(Error::system("make directory " + state));
+    // The state directory is the administrator's word and may be a link; what is in it not.
+    const UniqueFd above(retry([&] { return ::open(state.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC); }));
+    if (!above)
+        return fail(Error::system(state));
+    if (create && ::mkdirat(above.get(), "incidents", 0700) != 0 && errno != EEXIST)
+        return fail(Error::system("make directory " + incidents.path_));
+    incidents.dir_ = UniqueFd(::openat(above.get(), "incidents", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!incidents.dir_)
+        return fail(Error::system(incidents.path_));
+    return incidents;
+}
+
+Result<IncidentsDir> IncidentsDir::at(const std::string &directory) {
+    IncidentsDir incidents;
+    incidents.path_ = directory;
+    incidents.dir_ = UniqueFd(retry([&] { return ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+    if (!incidents.dir_)
+        return fail(Error::system(directory));
+    return incidents;
+}
+
+Result<std::vector<std::string>> IncidentsDir::names() const {
+    auto entries = list_dir(dir_.get());
+    if (!entries)
+        return fail(std::move(entries.error()).in(path_));
+    std::vector<std::string> names;
+    names.reserve(entries->size());
+    for (DirEntry &entry : *entries)
+        if (entry.type == DT_DIR && parse_bundle_name(entry.name))
+            names.push_back(std::move(entry.name));
+    std::ranges::sort(names);
+    return names;
+}
+
+Result<std::string> IncidentsDir::resolve(std::string_view id) const {
+    auto all = names();
+    if (!all)
+        return fail(std::move(all.error()));
+    const std::vector<std::string> &names = *all;
+    if (names.empty())
+        return fail(Error{"no incidents in " + path_, ENOENT});
+    if (id == "latest")
+        return names.back();
+    if (std::ranges::binary_search(names, id))
+        return std::string(id);
+
+    std::uint32_t pid = 0;
+    const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), pid);
+    if (error == std::errc() && end == id.data() + id.size())
+        for (auto name = names.rbegin(); name != names.rend(); ++name)
+            if (parse_bundle_name(*name)->pid == pid)
+                return *name;
+
+    std::vector<std::string> found;
+    for (const std::string &name : names)
+        if (!id.empty() && parse_bundle_name(name)->short_id == id)
+            found.push_back(name);
+    if (found.empty() && !id.empty())
+        for (auto name = std::ranges::lower_bound(names, id); name != names.end() && name->starts_with(id); ++name)
+            found.push_back(*name);
+    if (found.empty())
+        return fail(Error{"no incident \"" + std::string(id) + "\" in " + path_, ENOENT});
+    return found.size() == 1 ? Result<std::string>(found.front()) : ambiguous(id, found);
+}
+
+Result<Bundle> IncidentsDir::bundle(const std::string &name) const {
+    if (!parse_bundle_name(name))
+        return fail(Error{"not an incident's name: " + name, ENOENT});
+    Bundle bundle;
+    bundle.name_ = name;
+    auto parent = duplicate(dir_.get());
+    if (!parent)
+        return fail(std::move(parent.error()));
+    bundle.parent_ = std::move(*parent);
+    bundle.dir_ = UniqueFd(::openat(dir_.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!bundle.dir_)
+        return fail(Error::system(path_ + "/" + name));
+    return bundle;
+}
+
+Result<PartialBundle> IncidentsDir::begin(const std::string &name) {
+    if (!parse_bundle_name(name))
+        return fail(Error{"not an incident's name: " + name, EINVAL});
+    if (::faccessat(dir_.get(), name.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+        return fail(Error{"incident " + name + " exists", EEXIST});
+    auto parent = duplicate(dir_.get());
+    if (!parent)
+        return fail(std::move(parent.error()));
+    auto dir = make_directory(dir_.get(), std::string(PARTIAL_PREFIX) + name);
+    if (!dir)
+        return fail(std::move(dir.error()).in(path_));
+    PartialBundle partial;
+    partial.name_ = name;
+    partial.parent_ = std::move(*parent);
+    partial.dir_ = std::move(*dir);
+    return partial;
+}
+
+Status IncidentsDir::set_reported(const std::string &name, bool reported) {
+    if (!parse_bundle_name(name))
+        return fail(Error{"not an incident's name: " + name, EINVAL});
+    const std::string mark = std::string(UNREPORTED_PREFIX) + name;
+    if (reported) {
+        if (::unlinkat(dir_.get(), mark.c_str(), 0) != 0 && errno != ENOENT)
+            return fail(Error::system(path_ + "/" + mark));
+    } else if (!UniqueFd(::openat(dir_.get(), mark.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600))) {
+        return fail(Error::system(path_ + "/" + mark));
+    }
+    return {};
+}
+
+Result<std::vector<std::string>> IncidentsDir::unreported() const {
+    auto entries = list_dir(dir_.get());
+    if (!entries)
+        return fail(std::move(entries.error()).in(path_));
+    std::vector<std::string> names;
+    for (const DirEntry &entry : *entries)
+        if (const std::string name =
+                entry.name.starts_with(UNREPORTED_PREFIX) ? entry.name.substr(UNREPORTED_PREFIX.size()) : std::string();
+            parse_bundle_name(name))
+            names.push_back(name);
+    std::ranges::sort(names);
+    return names;
+}
+
+Status IncidentsDir::remove(const std::string &name) {
+    if (!parse_bundle_name(name))
+        return fail(Error{"not an incident's name: " + name, ENOENT});
+    // Out of sight in one step, so that nobody meets half a bundle.
+    const std::string removed = std::string(REMOVED_PREFIX) + name;
+    if (auto cleared = remove_tree(dir_.get(), removed); !cleared)
+        return fail(std::move(cleared.error()).in(path_));
+    if (::renameat(dir_.get(), name.c_str(), dir_.get(), removed.c_str()) != 0)
+        return fail(Error::system("remove " + path_ + "/" + name));
+    if (auto gone = remove_tree(dir_.get(), removed); !gone)
+        return fail(std::move(gone.error()).in(path_));
+    return {};
+}
+
+} // namespace incident::capture

@@ -1,0 +1,82 @@
+// Collectors: what /proc, /sys and the kernel log say right now, as the kernel
+// printed it.  Most perishable first; each has a deadline and a byte cap, and one
+// that fails is an entry in the bundle, never a lost bundle.
+#pragma once
+
+#include "capture/os/os_roots.h"
+#include "capture/os/result.h"
+#include "capture/os/unique_fd.h"
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace incident::capture {
+
+struct CollectorResult {
+    std::string name; // "maps"
+    bool ok = false;
+    std::string error; // why not, or what was cut
+    std::uint64_t us = 0;
+};
+
+struct Collected {
+    std::map<std::string, std::string> files; // bundle path ("process/maps", "host/meminfo") → bytes
+    std::vector<CollectorResult> results;
+    const std::string *file(const std::string &path) const {
+        auto it = files.find(path);
+        return it == files.end() ? nullptr : &it->second;
+    }
+};
+
+struct CollectLimits {
+    std::chrono::milliseconds deadline{250}; // of all process collectors together; host's have their own
+    std::uint64_t file_cap = 4u << 20;       // bytes a file; cut beyond, said so in error
+    std::uint32_t fds = 65536;               // descriptors listed at most
+    std::uint32_t threads = 65536;
+    bool environ = false;
+};
+
+// Collects process/ of a process that may be dying.  Holds /proc/PID as a directory
+// descriptor and checks the start time (stat field 22 against start_boot_ns, both in
+// ticks) before and after: what belongs to a reused pid is thrown away.
+// Files: maps status limits cgroup fds (JSON lines {fd,target,pos,flags}) smaps_rollup
+// auxv cmdline comms (JSON lines {tid,comm}) mountinfo io oom_score_adj stat exe cwd root
+// ns (readlinks), and beside process/: cgroup/* (memory.max, memory.current, memory.events, pids.* of
+// its cgroup, v1 or v2; process/cgroup itself is /proc/PID/cgroup).
+// Reading runs on a thread of its own: a process whose mmap_lock is held hangs its reader.
+// What has not returned by the deadline is left behind and said to be so.
+void collect_process(const OsRoots &os, std::uint32_t pid, std::uint64_t start_boot_ns, const CollectLimits &limits,
+                     Collected &into);
+
+// Collects host/: meminfo pressure/{cpu,io,memory} loadavg vmstat buddyinfo uptime version, and
+// kernel_log: the slice of /dev/kmsg of the last `log` seconds (at most file_cap).
+void collect_host(const OsRoots &os, std::chrono::seconds log, const CollectLimits &limits, Collected &into);
+
+// Static facts of a live process for matching; empty strings where unknown.
+struct ProcessIdentity {
+    std::string comm, exe, cgroup, unit, cmdline, container;
+    std::uint32_t uid = 0;
+    std::uint64_t start_ticks = 0;
+};
+Result<ProcessIdentity> identify(const OsRoots &os, std::uint32_t pid);
+
+// The process's group out of its /proc/PID/cgroup (cgroups(7)): that of the v2 hierarchy, or where all stand in "/" of
+// an otherwise unused one, as on hybrid and v1 hosts, that of systemd's own v1 hierarchy.  Without the " (deleted)" of
+// a group that was removed while the process was in it.  "" where the text names none.
+std::string cgroup_of_text(std::string_view text);
+
+// "/system.slice/foo.service" → "foo.service"; also "user@1000.service/app.slice/x.scope"
+// → "x.scope" as systemd's cg_path_get_unit does; "" where it is in no unit.
+std::string unit_of_cgroup(const std::string &cgroup);
+// docker/containerd/podman/lxc/nspawn ids out of a cgroup path; "" if none.
+std::string container_of_cgroup(const std::string &cgroup);
+
+// GNU build-id (hex) out of an ELF file, or out of its first bytes as mapped; "" if none.
+// Bounds-checked by hand: the bytes are hostile.
+std::string build_id_of_file(int fd);
+std::string build_id_of_head(const std::uint8_t *bytes, std::size_t length);
+
+} // namespace incident::capture

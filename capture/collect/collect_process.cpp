@@ -1,0 +1,253 @@
+#include "capture/collect/collectors.h"
+#include "capture/os/dir_at.h"
+#include "capture/os/proc_file.h"
+#include "capture/os/process_dir.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <memory>
+
+namespace incident::capture {
+
+namespace {
+
+// What the collectors work on; owned by all of them, see collectors.h.
+struct Target {
+    OsRoots os;
+    std::uint32_t pid;
+    std::uint64_t start_boot_ns;
+    CollectLimits limits;
+    ProcessDir dir;
+    std::string own_pid; // in the process's own namespace; "" until its status is read
+};
+using Shared = std::shared_ptr<Target>;
+
+Outcome failed(const Error &error) {
+    return {false, error.what, {}};
+}
+
+std::string cut_at(const ProcText &text, std::uint64_t cap) {
+    if (!text.cut)
+        return "";
+    return text.bytes.size() >= cap
+               ? "cut at " + std::to_string(cap) + " bytes"
+               : "cut after " + std::to_string(text.bytes.size()) + " bytes: the process ended or the deadline passed";
+}
+
+// A file as the kernel prints it.  needs_memory: empty means that the address space
+// is gone already, which is a failure to collect it.
+Collector file(const Shared &target, const char *name, bool needs_memory = false) {
+    return {name, [target, name, needs_memory](const Deadline &deadline) {
+                const std::uint64_t cap = target->limits.file_cap;
+                auto text = read_proc_file(target->dir.live(), name, cap, [&] { return deadline.passed(); });
+                if (!text)
+                    return failed(text.error());
+                if (needs_memory && text->bytes.empty())
+                    return Outcome{false, std::string(name) + ": empty, the process has no memory any more", {}};
+                Outcome outcome{true, cut_at(*text, cap), {}};
+                outcome.files.emplace_back(std::string("process/") + name, std::move(text->bytes));
+                return outcome;
+            }};
+}
+
+// Also tells the pid the process knows itself by: the last number of "NSpid:".
+Collector status(const Shared &target) {
+    return {"status", [target, read = file(target, "status").run](const Deadline &deadline) {
+                Outcome outcome = read(deadline);
+                std::string_view ids;
+                if (!outcome.files.empty() && line_value(outcome.files.front().second, "NSpid:", ids))
+                    target->own_pid = ids.substr(ids.find_last_of(" \t") + 1);
+                return outcome;
+            }};
+}
+
+Collector link(const Shared &target, const char *name) {
+    return {name, [target, name](const Deadline &) {
+                auto text = read_proc_link(target->dir.live(), name);
+                if (!text)
+                    return failed(text.error());
+                return Outcome{true, "", {{std::string("process/") + name, std::move(*text)}}};
+            }};
+}
+
+// "pid pid:[4026531836]", a line each.
+Outcome collect_namespaces(const Target &target) {
+    const UniqueFd ns(::openat(target.dir.live(), "ns", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!ns)
+        return failed(Error::system("ns"));
+    auto entries = list_dir(ns.get());
+    if (!entries)
+        return failed(entries.error());
+    std::ranges::sort(*entries, {}, &DirEntry::name);
+    Outcome outcome;
+    std::string lines;
+    for (const DirEntry &entry : *entries)
+        if (auto link = read_proc_link(ns.get(), entry.name.c_str()))
+            lines += entry.name + " " + *link + "\n";
+        else
+            outcome.error = link.error().what;
+    outcome.ok = !lines.empty();
+    outcome.files.emplace_back("process/ns", std::move(lines));
+    return outcome;
+}
+
+// How much of a listing was made, if not all of it.
+std::string listed_only(std::size_t done, std::size_t all, const char *what) {
+    return done == all ? "" : "cut: " + std::to_string(done) + " of " + std::to_string(all) + " " + what;
+}
+
+std::string fd_line(int links, int infos, std::uint32_t number) {
+    const std::string name = std::to_string(number);
+    const auto link = read_proc_link(links, name.c_str());
+    if (!link)
+        return ""; // closed since it was listed
+    std::string line = "{\"fd\":" + name + ",\"target\":" + json_string(*link);
+    std::string_view pos, flags;
+    const auto info = infos >= 0 ? read_proc_file(infos, name.c_str(), 4096) : fail(std::string());
+    if (info && line_value(info->bytes, "pos:", pos) && line_value(info->bytes, "flags:", flags) &&
+        pos.find_first_not_of("0123456789") == std::string_view::npos)
+        line.append(",\"pos\":").append(pos).append(",\"flags\":").append(json_string(flags));
+    return line + "}\n";
+}
+
+Outcome collect_fds(const Target &target, const Deadline &deadline) {
+    const int at = target.dir.live();
+    const UniqueFd links(::openat(at, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!links)
+        return failed(Error::system("fd"));
+    const UniqueFd infos(::openat(at, "fdinfo", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    const auto numbers = numbers_in(at, "fd");
+    if (!numbers)
+        return failed(numbers.error());
+    std::string lines;
+    std::size_t done = 0;
+    for (; done < numbers->size() && done < target.limits.fds; ++done) {
+        if (done % 64 == 63 && deadline.passed())
+            break;
+        const std::string line = fd_line(links.get(), infos.get(), (*numbers)[done]);
+        if (lines.size() + line.size() > target.limits.file_cap)
+            break;
+        lines += line;
+    }
+    return {true, listed_only(done, numbers->size(), "descriptors"), {{"process/fds", std::move(lines)}}};
+}
+
+Outcome collect_comms(const Target &target, const Deadline &deadline) {
+    const auto tids = numbers_in(target.dir.fd(), "task");
+    if (!tids)
+        return failed(tids.error());
+    const UniqueFd tasks(::openat(target.dir.fd(), "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    std::string lines;
+    std::size_t done = 0;
+    for (; done < tids->size() && done < target.limits.threads; ++done) {
+        if (done % 64 == 63 && deadline.passed())
+            break;
+        const std::string tid = std::to_string((*tids)[done]);
+        auto comm = read_proc_file(tasks.get(), (tid + "/comm").c_str(), 256);
+        if (!comm)
+            continue; // ended since it was listed
+        if (comm->bytes.ends_with('\n'))
+            comm->bytes.pop_back();
+        const std::string line = "{\"tid\":" + tid + ",\"comm\":" + json_string(comm->bytes) + "}\n";
+        if (lines.size() + line.size() > target.limits.file_cap)
+            break;
+        lines += line;
+    }
+    return {true, listed_only(done, tids->size(), "threads"), {{"process/comms", std::move(lines)}}};
+}
+
+Outcome collect_cgroup(const Target &target) {
+    const auto text = read_proc_file(target.dir.live(), "cgroup", 64 * 1024);
+    if (!text)
+        return failed(text.error());
+    Outcome outcome;
+    outcome.error = collect_cgroup_files(target.os, text->bytes, target.limits.file_cap, outcome.files);
+    outcome.ok = !outcome.files.empty();
+    return outcome;
+}
+
+// What a JIT compiler says of its code, by perf's convention (tools/perf/Documentation/jit-interface.txt), in the
+// process's own /tmp.  Anybody may have written it: no link is followed, nothing but a regular file is read.
+Outcome collect_perf_map(const Target &target) {
+    constexpr std::uint64_t cap = 16u << 20;
+    const UniqueFd root(::openat(target.dir.live(), "root", O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (target.own_pid.empty() || !root)
+        return {true, "", {}};
+    auto text = read_regular(root.get(), "tmp/perf-" + target.own_pid + ".map", cap);
+    if (!text && text.error().code == ENOENT)
+        return {true, "", {}}; // few processes have one
+    if (!text)
+        return failed(text.error());
+    Outcome outcome;
+    outcome.files.emplace_back("process/perf_map", std::move(*text));
+    return outcome;
+}
+
+std::string check_start(const Target &target) {
+    const auto stat = target.dir.stat();
+    if (!stat)
+        return stat.error().what;
+    const std::uint64_t expected = start_ticks_of(target.start_boot_ns);
+    if (stat->start_ticks == expected)
+        return "";
+    return "pid " + std::to_string(target.pid) + " is another process: it started at tick " +
+           std::to_string(stat->start_ticks) + ", not " + std::to_string(expected);
+}
+
+std::string before(Target &target) {
+    auto dir = ProcessDir::open(target.os, target.pid);
+    if (!dir)
+        return dir.error().what;
+    target.dir = std::move(*dir);
+    if (std::string why = check_start(target); !why.empty())
+        return why;
+    if (const auto stat = target.dir.stat())
+        target.dir.find_live_thread(*stat);
+    return "";
+}
+
+// Gone by now is no reason to mistrust what was read: on procfs it came from this
+// process or not at all (process_dir.h).
+std::string after(const Target &target) {
+    const auto stat = target.dir.stat();
+    return stat ? check_start(target) : "";
+}
+
+} // namespace
+
+// The order: what goes with the address space (exit_mm), with the descriptors
+// (exit_files), then what stays until the process is reaped.  smaps_rollup walks the
+// page tables, so it stands behind all that is cheap.
+void collect_process(const OsRoots &os, std::uint32_t pid, std::uint64_t start_boot_ns, const CollectLimits &limits,
+                     Collected &into) {
+    auto target = std::make_shared<Target>(Target{os, pid, start_boot_ns, limits, {}});
+    std::vector<Collector> collectors{
+        file(target, "maps", true),
+        status(target),
+        file(target, "auxv", true),
+        file(target, "cmdline"),
+        link(target, "exe"),
+        link(target, "cwd"),
+        link(target, "root"),
+        {"fds", [target](const Deadline &deadline) { return collect_fds(*target, deadline); }},
+        {"comms", [target](const Deadline &deadline) { return collect_comms(*target, deadline); }},
+        file(target, "limits"),
+        file(target, "io"),
+        {"ns", [target](const Deadline &) { return collect_namespaces(*target); }},
+        file(target, "cgroup"),
+        file(target, "oom_score_adj"),
+        file(target, "stat"),
+        file(target, "mountinfo"),
+        file(target, "smaps_rollup", true),
+        {"perf_map", [target](const Deadline &) { return collect_perf_map(*target); }},
+        {"cgroup_files", [target](const Deadline &) { return collect_cgroup(*target); }},
+    };
+    if (limits.environ)
+        collectors.insert(collectors.begin() + 4, file(target, "environ"));
+    run_collectors(std::move(collectors),
+                   {"process", [target] { return before(*target); }, [target] { return after(*target); }},
+                   limits.deadline, into);
+}
+
+} // namespace incident::capture

@@ -1,0 +1,135 @@
+#include "capture/collect/collectors.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+namespace incident::capture {
+
+namespace {
+
+// Threads left behind in the kernel at one time, of each kind.  Each holds a stack and a
+// descriptor or two; with so many of them the host has other troubles.
+constexpr int HANGING_MAX = 8;
+std::atomic<int> hanging_on[2] = {0, 0};
+
+// A read that is under way at the deadline gets this much to return.
+constexpr std::chrono::milliseconds GRACE{50};
+
+struct Finish {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool done = false, abandoned = false;
+};
+
+// Shared by the caller and the collecting thread.
+struct Session {
+    std::mutex mutex;
+    Collected got;
+    std::size_t begun = 0; // collectors begun so far
+    bool closed = false;   // the caller has gone: nothing more is wanted
+};
+
+void add_result(Collected &to, std::string name, bool ok, std::string error, std::uint64_t us) {
+    to.results.push_back({std::move(name), ok, std::move(error), us});
+}
+
+void collect(Session &session, const std::vector<Collector> &collectors, const Checks &checks,
+             const Deadline &deadline) {
+    if (std::string why = checks.before ? checks.before() : ""; !why.empty()) {
+        const std::lock_guard lock(session.mutex);
+        session.begun = collectors.size();
+        add_result(session.got, checks.name, false, std::move(why), 0);
+        return;
+    }
+    for (const Collector &collector : collectors) {
+        {
+            const std::lock_guard lock(session.mutex);
+            if (session.closed)
+                return;
+            ++session.begun;
+            if (deadline.passed()) {
+                add_result(session.got, collector.name, false, "not begun: the deadline had passed", 0);
+                continue;
+            }
+        }
+        const auto start = Clock::now();
+        Outcome outcome = collector.run(deadline);
+        const auto us = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start).count();
+        const std::lock_guard lock(session.mutex);
+        if (session.closed)
+            return;
+        for (auto &[path, bytes] : outcome.files)
+            session.got.files[path] = std::move(bytes);
+        add_result(session.got, collector.name, outcome.ok, std::move(outcome.error), static_cast<std::uint64_t>(us));
+    }
+    if (std::string why = checks.after ? checks.after() : ""; !why.empty()) {
+        const std::lock_guard lock(session.mutex);
+        session.got = {};
+        add_result(session.got, checks.name, false, std::move(why), 0);
+    }
+}
+
+} // namespace
+
+Ran run_bounded(std::function<void()> job, Clock::time_point until, Awaits awaits) {
+    std::atomic<int> &hanging = hanging_on[static_cast<std::size_t>(awaits)];
+    if (hanging.load() >= HANGING_MAX)
+        return Ran::Refused;
+    auto finish = std::make_shared<Finish>();
+    auto shared = std::make_shared<std::function<void()>>(std::move(job));
+    try {
+        std::thread([finish, shared, &hanging] {
+            (*shared)();
+            *shared = nullptr; // what it owns is gone before anybody hears of the end
+            const std::lock_guard lock(finish->mutex);
+            finish->done = true;
+            if (finish->abandoned)
+                --hanging;
+            finish->changed.notify_one();
+        }).detach();
+    } catch (const std::system_error &) {
+        (*shared)(); // no thread to be had (TasksMax, memory): rather risk to hang than collect nothing
+        return Ran::Done;
+    }
+    std::unique_lock lock(finish->mutex);
+    if (finish->changed.wait_until(lock, until, [&] { return finish->done; }))
+        return Ran::Done;
+    finish->abandoned = true;
+    ++hanging;
+    return Ran::Late;
+}
+
+void run_collectors(std::vector<Collector> collectors, Checks checks, std::chrono::milliseconds span, Collected &into) {
+    std::vector<std::string> names;
+    for (const Collector &collector : collectors)
+        names.push_back(collector.name);
+    auto session = std::make_shared<Session>();
+    const Deadline deadline(span);
+    const Ran ran = run_bounded([session, collectors = std::move(collectors), checks = std::move(checks),
+                                 deadline] { collect(*session, collectors, checks, deadline); },
+                                deadline.at() + GRACE);
+
+    const std::lock_guard lock(session->mutex);
+    session->closed = true;
+    into.files.merge(session->got.files);
+    for (CollectorResult &result : session->got.results)
+        into.results.push_back(std::move(result));
+    if (ran == Ran::Done)
+        return;
+    const auto us = static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(span).count());
+    const std::string limit = std::to_string(span.count()) + " ms";
+    if (session->begun > 0 && session->got.results.size() < session->begun)
+        add_result(into, names[session->begun - 1], false, "did not return within " + limit + ": stuck in the kernel",
+                   us);
+    const std::string why = ran == Ran::Refused  ? "not begun: too many earlier collectors hang in the kernel"
+                            : session->begun > 0 ? "not begun: \"" + names[session->begun - 1] + "\" did not return"
+                                                 : "not begun within " + limit;
+    for (std::size_t i = session->begun; i < names.size(); ++i)
+        add_result(into, names[i], false, why, 0);
+}
+
+} // namespace incident::capture

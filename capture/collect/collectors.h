@@ -1,0 +1,73 @@
+// Runs collectors one after another under one deadline, on a thread of its own:
+// reading /proc/PID can hang in the kernel for as long as the process does (maps,
+// cmdline, smaps_rollup wait for its mmap_lock), and a process that hangs is just
+// what is looked at here.  A read that does not return in time is left behind with
+// its thread; the caller goes on with what has been read.
+#pragma once
+
+#include "capture/collect/collect.h"
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace incident::capture {
+
+using Clock = std::chrono::steady_clock;
+
+class Deadline {
+public:
+    explicit Deadline(std::chrono::milliseconds span) : at_(Clock::now() + span) {}
+    Clock::time_point at() const { return at_; }
+    bool passed() const { return Clock::now() >= at_; }
+
+private:
+    Clock::time_point at_;
+};
+
+struct Outcome {
+    bool ok = true;
+    std::string error; // why not; or, with ok, what was cut
+    std::vector<std::pair<std::string, std::string>> files;
+};
+
+// run and the checks may outlive the call: they own what they touch.
+struct Collector {
+    std::string name;
+    std::function<Outcome(const Deadline &)> run;
+};
+
+struct Checks {
+    std::string name;                    // of the result entry a failed check makes
+    std::function<std::string()> before; // not "": nothing is collected
+    std::function<std::string()> after;  // not "": what was collected is thrown away
+};
+
+void run_collectors(std::vector<Collector> collectors, Checks checks, std::chrono::milliseconds span, Collected &into);
+
+// The same for a single job.  Refused: too many before it hang; those that wait for files (whose owner may make
+// them hang at will) do not keep those that wait for processes from running.
+enum class Ran { Done, Late, Refused };
+enum class Awaits { Process, File };
+Ran run_bounded(std::function<void()> job, Clock::time_point until, Awaits awaits = Awaits::Process);
+
+// The answer of a job that may hang on a file, or an Error (ETIMEDOUT, EBUSY) at the end of `span`.  The job
+// owns what it touches: it may outlive the call.
+template <typename T> Result<T> within(std::chrono::milliseconds span, std::function<Result<T>()> job) {
+    auto answer = std::make_shared<std::optional<Result<T>>>();
+    const auto run = [answer, job = std::move(job)] { answer->emplace(job()); };
+    switch (run_bounded(run, Clock::now() + span, Awaits::File)) {
+    case Ran::Done:
+        return std::move(**answer);
+    case Ran::Late:
+        return fail(Error{"did not answer within " + std::to_string(span.count()) + " ms", ETIMEDOUT});
+    case Ran::Refused:
+        break;
+    }
+    return fail(Error{"is not looked at: too many files looked at before do not answer", EBUSY});
+}
+
+} // namespace incident::capture

@@ -1,0 +1,79 @@
+#include "capture/collect/collectors.h"
+#include "capture/os/proc_file.h"
+#include "capture/os/process_dir.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <charconv>
+#include <memory>
+#include <mutex>
+
+namespace incident::capture {
+
+namespace {
+
+constexpr std::uint64_t CMDLINE_CAP = 16 * 1024;
+// cmdline waits for the process's mmap_lock: of a process that hangs, for ever.
+constexpr std::chrono::milliseconds CMDLINE_WAIT{50};
+
+std::string read_cmdline(UniqueFd dir) {
+    struct Shared {
+        std::mutex mutex;
+        std::string text;
+    };
+    auto shared = std::make_shared<Shared>();
+    auto held = std::make_shared<UniqueFd>(std::move(dir));
+    const Ran ran = run_bounded(
+        [shared, held] {
+            if (auto text = read_proc_file(held->get(), "cmdline", CMDLINE_CAP)) {
+                const std::lock_guard lock(shared->mutex);
+                shared->text = std::move(text->bytes);
+            }
+        },
+        Clock::now() + CMDLINE_WAIT);
+    if (ran != Ran::Done)
+        return "";
+    const std::lock_guard lock(shared->mutex);
+    std::string text = std::move(shared->text);
+    while (text.ends_with('\0'))
+        text.pop_back();
+    std::ranges::replace(text, '\0', ' ');
+    return text;
+}
+
+} // namespace
+
+Result<ProcessIdentity> identify(const OsRoots &os, std::uint32_t pid) {
+    auto dir = ProcessDir::open(os, pid);
+    if (!dir)
+        return fail(std::move(dir.error()));
+    const auto stat = dir->stat();
+    if (!stat)
+        return fail(Error(stat.error()).in("process " + std::to_string(pid)));
+    dir->find_live_thread(*stat);
+
+    ProcessIdentity identity;
+    identity.comm = stat->comm;
+    identity.start_ticks = stat->start_ticks;
+    // Kernel threads have no exe; " (deleted)" stays, as the kernel says it.
+    identity.exe = read_proc_link(dir->live(), "exe").value_or("");
+    if (const auto cgroup = read_proc_file(dir->fd(), "cgroup", 64 * 1024)) {
+        identity.cgroup = cgroup_of_text(cgroup->bytes);
+        identity.unit = unit_of_cgroup(identity.cgroup);
+        identity.container = container_of_cgroup(identity.cgroup);
+    }
+    std::string_view uids; // real, effective, saved, file system
+    if (const auto status = read_proc_file(dir->fd(), "status", 64 * 1024);
+        status && line_value(status->bytes, "Uid:", uids)) {
+        const std::size_t tab = uids.find('\t');
+        if (tab != std::string_view::npos)
+            (void)std::from_chars(uids.data() + tab + 1, uids.data() + uids.size(), identity.uid);
+    }
+    UniqueFd live(::openat(dir->live(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (live)
+        identity.cmdline = read_cmdline(std::move(live));
+    return identity;
+}
+
+} // namespace incident::capture

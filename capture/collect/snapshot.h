@@ -1,0 +1,137 @@
+// What the kernel side handed over about one incident, as passive data: the
+// daemon fills it in (daemon/), the rest of capture/ turns it into a bundle.
+// Raw kernel structs stay raw here (bpf/event.h), so that a test can make one
+// by hand and so that nothing is decoded twice.
+#pragma once
+
+#include "bpf/event.h"
+#include "capture/collect/heap.h"
+#include "capture/collect/trigger.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace incident::capture {
+
+struct OpenEntry {
+    bpf::open_record record;
+    std::string path; // hostile bytes, no NUL; empty with whole == false: overwritten by newer
+    bool whole = true;
+    bool kept() const { return whole && record.status == bpf::PATH_KEPT; }
+};
+
+// One thread's rings, oldest record first.
+struct ThreadRings {
+    bpf::thread_slot slot{};
+    std::vector<bpf::syscall_record> syscalls; // the in-flight one, if any, is last (duration_ns == IN_FLIGHT)
+    std::vector<OpenEntry> opens;
+    std::vector<bpf::memory_record> memory;
+    std::uint64_t paths_left_out = 0, memory_left_out = 0; // recorded, but the rule does not keep them
+};
+
+// A function whose return is probed, and has not happened yet.
+struct PendingReturn {
+    std::uint64_t place = 0; // on the stack: where the kernel has put its trampoline's address instead of …
+    std::uint64_t return_address = 0;
+};
+
+struct ReturnProbes {
+    std::uint64_t trampoline = 0;
+    std::vector<PendingReturn> pending; // innermost call first; frames that longjmp() left may be among them
+    bool cut = false;                   // there were more than could be taken
+};
+
+struct ThreadSnapshot {
+    std::uint32_t tid = 0;
+    std::optional<ThreadRings> rings;
+    std::optional<bpf::thread_event> event; // registers, kernel stack, windows
+    std::vector<std::uint8_t> stack;        // user stack bytes from event->stack_address
+    std::optional<ReturnProbes> returns;    // of a thread in a function whose return is probed
+    std::string missing;                    // why rings or event are absent; "" when both are there
+};
+
+struct Loss {
+    std::string where; // "slots", "ring buffer: thread event", …
+    std::string reason;
+    std::uint64_t count = 0;
+};
+
+struct ProbeState {
+    std::string name;  // "tp_btf/sys_enter"
+    std::string state; // "active", "degraded", "unavailable"
+    std::string reason;
+    std::uint64_t missed = 0;           // recursion_misses of the program
+    std::uint64_t runs = 0, run_ns = 0; // while run times were counted
+};
+
+// What the recorder itself took of the machine, and did without for that reason.
+struct CostRecord {
+    std::uint64_t measured_ns = 0;   // monotonic, the last time before the incident; 0: not yet
+    std::optional<double> budget;    // of each CPU; nullopt: no limit
+    double total = 0;                // of each CPU
+    double programs = 0, daemon = 0; // of one CPU: in the kernel, the daemon's own
+    struct Step {
+        std::string what, reason;
+        std::uint64_t since_ns = 0; // monotonic
+    };
+    std::vector<Step> degraded; // in force
+};
+
+// Readings of the three clocks taken together, so that any recorded time can be
+// converted: wall = t + (realtime_ns - monotonic_ns).
+struct Clocks {
+    std::uint64_t monotonic_ns = 0, boottime_ns = 0, realtime_ns = 0;
+    std::string boot_id; // 32 hex digits
+};
+
+// Between two lives of incidentd nothing is recorded: not of processes that lived on, not of those that died.
+struct Gap {
+    std::uint32_t pid = 0;     // the life before
+    bool stopped = false;      // in good order; else it was killed, or the machine went down
+    std::uint64_t from_ns = 0; // wall clock; of a killed one: when it was last known to run
+    std::uint64_t until_ns = 0;
+};
+
+struct RuleRecord {
+    std::string name;
+    std::string kind;   // of the condition that was met last: "signal", …
+    std::string text;   // the rule's effective TOML
+    std::string source; // FILE:LINE
+    std::uint64_t suppressed_before =
+        0;                     // firings of this rule and signature not turned into bundles since the last bundle
+    std::size_t condition = 0; // index in the rule of the one that was met last
+};
+
+struct ProcessSnapshot {
+    bpf::death_event event{};                 // the trigger; event.fatal tells a death from a signal only seen
+    std::optional<bpf::process_entry> entry;  // lineage, signals
+    std::vector<ThreadSnapshot> threads;      // the crashed one first, then by tid
+    std::uint32_t threads_expected = 0;       // live threads of the process at the trigger
+    std::string kernel_maps;                  // its mappings as its death found them, like /proc/PID/maps; "" unknown
+    bool kernel_maps_cut = false;             // … and some are missing
+    std::vector<bpf::memory_window> pointers; // what the crashed thread's stack points at
+    std::optional<HeapSnapshot> heap;         // of a process whose rules ask for it
+    bool gone = false;                        // the last thread had exited when the snapshot was closed
+    bool deadline_passed = false;             // closed by the deadline: threads may be missing for that reason
+};
+
+struct IncidentInput {
+    RuleRecord rule;
+    Trigger trigger;
+    std::vector<Match> matches; // the newest, oldest first
+    std::uint64_t matches_total = 0, value_total = 0;
+    DumpRecord dump;
+    bool light = false;                         // one of many alike: without collected files and memory
+    std::uint64_t alike = 0, alike_counted = 0; // of this signature lately; of these only counted
+    ProcessSnapshot process;
+    Clocks clocks;
+    std::vector<Loss> losses; // global losses since the daemon started that can concern this incident
+    std::vector<ProbeState> probes;
+    std::optional<Gap> gap; // before this life of incidentd
+    CostRecord cost;
+    std::uint64_t signal_seen_ns = 0; // when the daemon read the trigger (monotonic)
+};
+
+} // namespace incident::capture

@@ -1,0 +1,39 @@
+// Which of systemd-coredump's entries is that of a given death: the reasoning of
+// core_link.h, without a journal.
+#pragma once
+
+#include "capture/core/core_link.h"
+
+#include <optional>
+#include <span>
+
+namespace incident::capture {
+
+// One entry for the pid and boot asked for, its fields as they stand in the journal.
+struct CoreEntry {
+    std::string cursor;
+    int signal = 0;                          // COREDUMP_SIGNAL, 0: absent or not a number
+    std::optional<std::uint32_t> uid;        // COREDUMP_UID
+    std::string exe, auxv;                   // COREDUMP_EXE, COREDUMP_PROC_AUXV
+    std::uint64_t death_us = 0;              // COREDUMP_TIMESTAMP: whole seconds; 0: absent
+    std::uint64_t written_us = 0;            // when journald received it
+    std::string file;                        // COREDUMP_FILENAME
+    bool truncated = false;                  // COREDUMP_TRUNCATED=1
+    bool embedded = false;                   // has COREDUMP=, the core itself
+    std::optional<std::uint32_t> writer_uid; // _UID, _EXE: journald's word, not the writer's
+    std::string writer_exe;
+};
+
+struct CoreMatch {
+    Join join = Join::None;
+    std::string reason;
+    const CoreEntry *entry = nullptr; // of Exact and Window
+};
+
+CoreMatch match_core(const DeathIdentity &death, std::span<const CoreEntry> entries);
+
+// Does equality of this auxiliary vector prove the same execve()?  Not if the stack
+// was not placed at random, or if that cannot be told.
+bool auxv_identifies(std::string_view auxv);
+
+} // namespace incident::capture

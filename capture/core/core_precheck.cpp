@@ -1,0 +1,172 @@
+// Why the kernel writes no core; the conditions are those of fs/coredump.c
+// (do_coredump(), in 6.1 and, where said, later), in its order.
+#include "capture/core/core_link.h"
+#include "capture/os/proc_file.h"
+
+#include <fmt/format.h>
+
+#include <fcntl.h>
+#include <signal.h>
+
+#include <array>
+#include <charconv>
+#include <cstring>
+
+namespace incident::capture {
+
+namespace {
+
+constexpr std::uint64_t ELF_MIN_COREDUMP = 4096; // ELF_EXEC_PAGESIZE
+constexpr std::string_view SOCKET = "/run/systemd/coredump";
+
+std::string_view trimmed(std::string_view text) {
+    while (!text.empty() && (text.back() == '\n' || text.back() == ' '))
+        text.remove_suffix(1);
+    return text;
+}
+
+// SIG_KERNEL_COREDUMP_MASK, include/linux/signal.h.
+bool dumps_core(int signal) {
+    static constexpr std::array dumping{SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGFPE,
+                                        SIGSEGV, SIGBUS, SIGSYS,  SIGXCPU, SIGXFSZ};
+    for (const int each : dumping)
+        if (each == signal)
+            return true;
+    return false;
+}
+
+std::string signal_text(int signal) {
+    const char *name = ::sigabbrev_np(signal);
+    return name ? "SIG" + std::string(name) : "signal " + std::to_string(signal);
+}
+
+std::string handler_reason(std::string_view pattern) {
+    if (pattern.empty())
+        return "kernel.core_pattern is empty: cores are not handed to systemd-coredump";
+    if (pattern.front() == '@') // 6.16: a socket
+        return pattern.find("/systemd/coredump") != std::string_view::npos
+                   ? ""
+                   : fmt::format("kernel.core_pattern sends cores to a socket ({}), not to systemd-coredump", pattern);
+    if (pattern.front() != '|')
+        return fmt::format("kernel.core_pattern writes cores to files (\"{}\"), not to systemd-coredump", pattern);
+    const std::string_view program = pattern.substr(1, pattern.find(' ') - 1);
+    if (program.substr(program.rfind('/') + 1) != "systemd-coredump")
+        return fmt::format("kernel.core_pattern hands cores to {}, not to systemd-coredump", program);
+    return "";
+}
+
+std::string limit_reason(std::uint64_t limit, std::string_view pattern) {
+    const bool pipe = pattern.starts_with('|') || pattern.starts_with('@');
+    // The value that marks a dump handler itself, so that its crash starts no other one
+    // (umh_pipe_setup()); the only one that counts with a pipe, even 0 does not.
+    if (pipe && limit == 1)
+        return "RLIMIT_CORE is 1, with which the kernel hands no core to a handler";
+    if (!pipe && !pattern.empty() && limit < ELF_MIN_COREDUMP)
+        return fmt::format("RLIMIT_CORE is {}, less than the smallest core", limit);
+    // systemd's own pattern passes the limit on ("%c"; Debian's a huge number in its
+    // place), and systemd-coredump stores nothing below a page.
+    if (pipe && pattern.find("%c") != std::string_view::npos && limit < ELF_MIN_COREDUMP)
+        return fmt::format("RLIMIT_CORE is {}: systemd-coredump logs the crash and stores no core", limit);
+    return "";
+}
+
+std::string dumpable_reason(std::uint32_t dumpable, std::string_view pattern) {
+    if (dumpable == 0)
+        return "the process is not dumpable (set-uid, PR_SET_DUMPABLE or an unreadable program, with "
+               "fs.suid_dumpable=0)";
+    // "suid safe": root only, and then only to a pipe or an absolute path.
+    if (dumpable == 2 && !pattern.empty() && pattern.front() != '|' && pattern.front() != '@' && pattern.front() != '/')
+        return "the process is dumpable for root only (fs.suid_dumpable=2) and kernel.core_pattern is a relative path";
+    return "";
+}
+
+// "PID<after>" at the start of text, and what follows it.
+bool of_process(std::string_view text, std::string_view before, std::uint32_t pid, std::string_view &rest) {
+    const std::string head = fmt::format("{}{}(", before, pid);
+    if (pid == 0 || !text.starts_with(head))
+        return false;
+    rest = text.substr(head.size());
+    return true;
+}
+
+std::string complaint_in(std::string_view text, std::uint32_t pid) {
+    std::string_view rest;
+    // 6.1: "Pid 12(comm) over core_pipe_limit", then "Skipping core dump".  comm is the
+    // process's own words, so the message is looked for at the end.
+    if (of_process(text, "Pid ", pid, rest) && rest.ends_with(") over core_pipe_limit"))
+        return "the kernel skipped it: over kernel.core_pipe_limit, too many dumps at once";
+    if (of_process(text, "Process ", pid, rest) && rest.find(") has RLIMIT_CORE set to 1") != std::string_view::npos)
+        return "the kernel skipped it: RLIMIT_CORE is 1";
+    // Since 6.12 (coredump_report_failure()): "coredump: 12(comm): over core_pipe_limit, skipping core dump".
+    if (!of_process(text, "coredump: ", pid, rest))
+        return "";
+    const std::size_t end = rest.rfind("): ");
+    if (end == std::string_view::npos)
+        return "";
+    const std::string_view message = rest.substr(end + 3);
+    if (message.starts_with("over core_pipe_limit"))
+        return "the kernel skipped it: over kernel.core_pipe_limit, too many dumps at once";
+    return fmt::format("the kernel reported: {}", message);
+}
+
+// Lines as host/kernel_log has them: "[sec.usec] <prio> text".
+std::string kernel_reason(std::string_view log, std::uint32_t pid, std::uint32_t ns_pid) {
+    std::string reason; // the last one: an earlier one may be of an earlier process
+    while (!log.empty()) {
+        const std::size_t newline = log.find('\n');
+        const std::string_view line = log.substr(0, newline);
+        log = newline == std::string_view::npos ? "" : log.substr(newline + 1);
+        const std::size_t open = line.find("] <"), close = line.find("> ", open);
+        if (open == std::string_view::npos || close == std::string_view::npos)
+            continue;
+        // Facility 0 is the kernel's; the others were written by programs.
+        unsigned priority = 0;
+        const auto [end, error] = std::from_chars(line.data() + open + 3, line.data() + close, priority);
+        if (error != std::errc() || end != line.data() + close || priority > 7)
+            continue;
+        const std::string_view text = line.substr(close + 2);
+        // task_tgid_vnr(): the pid as the process's own namespace counts.
+        if (std::string found = complaint_in(text, ns_pid != 0 ? ns_pid : pid); !found.empty())
+            reason = std::move(found);
+    }
+    return reason;
+}
+
+} // namespace
+
+std::string no_core_reason(const CorePrecheck &facts) {
+    const std::string_view pattern = trimmed(facts.core_pattern);
+    if (facts.signal != 0 && !dumps_core(facts.signal))
+        return signal_text(facts.signal) + " makes no core";
+    if (std::string why = dumpable_reason(facts.dumpable, pattern); !why.empty())
+        return why;
+    if (!facts.core_pattern.empty()) // else unknown
+        if (std::string why = handler_reason(pattern); !why.empty())
+            return why;
+    if (std::string why = limit_reason(facts.rlimit_core, pattern); !why.empty())
+        return why;
+    if (std::string why = kernel_reason(facts.kernel_log, facts.pid, facts.ns_pid); !why.empty())
+        return why;
+    if (!facts.listener)
+        return "nothing listens on " + std::string(SOCKET) + " (is systemd-coredump.socket active?)";
+    return "";
+}
+
+bool coredump_socket_listens(const OsRoots &os) {
+    // Of the network namespace of pid 1, whose socket it is; ours may be another (PrivateNetwork=).
+    const auto table = read_proc_file(AT_FDCWD, (os.proc + "/1/net/unix").c_str(), 64u << 20);
+    if (!table)
+        return false;
+    // "Num RefCount Protocol Flags Type St Inode Path"; flag 0x10000 (__SO_ACCEPTCON): listening.
+    for (std::size_t at = 0; at < table->bytes.size();) {
+        const std::size_t end = std::min(table->bytes.find('\n', at), table->bytes.size());
+        const std::string_view line = std::string_view(table->bytes).substr(at, end - at);
+        at = end + 1;
+        if (line.size() > SOCKET.size() && line.ends_with(SOCKET) && line[line.size() - SOCKET.size() - 1] == ' ' &&
+            line.find(" 00010000 ") != std::string_view::npos)
+            return true;
+    }
+    return false;
+}
+
+} // namespace incident::capture

@@ -1,0 +1,17 @@
+// Where the OS is read.
+#pragma once
+
+#include <string>
+
+namespace incident::capture {
+
+// Injectable, so that tests use checked-in trees.
+struct OsRoots {
+    std::string proc = "/proc";
+    std::string sys = "/sys";
+    std::string cgroup = "/sys/fs/cgroup";
+    std::string dev_kmsg = "/dev/kmsg";
+    std::string coredump = "/var/lib/systemd/coredump"; // where systemd-coredump stores cores
+};
+
+} // namespace incident::capture

@@ -1,0 +1,69 @@
+#include "capture/os/process_dir.h"
+
+#include "capture/os/dir_at.h"
+#include "capture/os/proc_file.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+
+namespace incident::capture {
+
+Result<ProcessDir> ProcessDir::open(const OsRoots &os, std::uint32_t pid) {
+    ProcessDir process;
+    const std::string path = os.proc + "/" + std::to_string(pid);
+    process.dir_ = UniqueFd(retry([&] { return ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+    if (!process.dir_)
+        return fail(Error::system(path));
+    return process;
+}
+
+Result<ProcStat> ProcessDir::stat() const {
+    auto text = read_proc_file(fd(), "stat", 4096);
+    if (!text)
+        return fail(std::move(text.error()));
+    auto stat = parse_proc_stat(text->bytes);
+    if (!stat)
+        return fail("stat: not understood");
+    return std::move(*stat);
+}
+
+void ProcessDir::find_live_thread(const ProcStat &stat) {
+    if (stat.state != 'Z' || stat.threads < 2)
+        return;
+    const auto tids = numbers_in(fd(), "task");
+    for (const std::uint32_t tid : tids ? *tids : std::vector<std::uint32_t>()) {
+        const std::string path = "task/" + std::to_string(tid);
+        UniqueFd task(::openat(fd(), path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+        if (!task)
+            continue;
+        const auto text = read_proc_file(task.get(), "stat", 4096);
+        const auto its = text ? parse_proc_stat(text->bytes) : std::nullopt;
+        if (its && its->state != 'Z' && its->state != 'X') {
+            live_ = std::move(task);
+            return;
+        }
+    }
+}
+
+Result<std::vector<std::uint32_t>> numbers_in(int dir, const char *path) {
+    const UniqueFd at(retry([&] { return ::openat(dir, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
+    if (!at)
+        return fail(Error::system(path));
+    std::vector<std::uint32_t> numbers;
+    // Without a list of names in between: a process may have a million descriptors.
+    const Status read = for_each_entry(at.get(), [&](const char *name, unsigned char) {
+        std::uint32_t number = 0;
+        const char *last = name + std::strlen(name);
+        if (const auto [end, error] = std::from_chars(name, last, number); error == std::errc() && end == last)
+            numbers.push_back(number);
+    });
+    if (!read)
+        return fail(Error(read.error()).in(path));
+    std::ranges::sort(numbers);
+    return numbers;
+}
+
+} // namespace incident::capture

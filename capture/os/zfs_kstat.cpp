@@ -1,0 +1,135 @@
+#include "capture/os/zfs_kstat.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+
+namespace incident::capture {
+
+namespace {
+
+constexpr std::size_t ROWS_MAX = 100'000; // zfs_txg_history is a number an administrator chooses
+constexpr std::size_t FRAMES_MAX = 128;
+
+// The next line, taken off text; nullopt at its end.
+std::optional<std::string_view> next_line(std::string_view &text) {
+    if (text.empty())
+        return std::nullopt;
+    const std::size_t end = text.find('\n');
+    const std::string_view line = text.substr(0, end);
+    text = end == std::string_view::npos ? "" : text.substr(end + 1);
+    return line;
+}
+
+std::vector<std::string_view> words(std::string_view line) {
+    std::vector<std::string_view> found;
+    for (std::size_t at = 0; (at = line.find_first_not_of(" \t\r", at)) != std::string_view::npos;) {
+        const std::size_t end = std::min(line.find_first_of(" \t\r", at), line.size());
+        found.push_back(line.substr(at, end - at));
+        at = end;
+    }
+    return found;
+}
+
+std::optional<std::uint64_t> number(std::string_view text) {
+    std::uint64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size())
+        return std::nullopt;
+    return value;
+}
+
+struct Column {
+    std::string_view name;
+    std::uint64_t TxgRow::*field;
+};
+constexpr std::array COLUMNS{
+    Column{"txg", &TxgRow::txg},       Column{"birth", &TxgRow::birth_ns},   Column{"ndirty", &TxgRow::dirty},
+    Column{"nread", &TxgRow::read},    Column{"nwritten", &TxgRow::written}, Column{"reads", &TxgRow::reads},
+    Column{"writes", &TxgRow::writes}, Column{"otime", &TxgRow::open_ns},    Column{"qtime", &TxgRow::quiesce_ns},
+    Column{"wtime", &TxgRow::wait_ns}, Column{"stime", &TxgRow::sync_ns},
+};
+
+std::optional<TxgRow> row(const std::vector<std::string_view> &header, const std::vector<std::string_view> &line) {
+    if (line.size() != header.size())
+        return std::nullopt;
+    TxgRow row;
+    for (std::size_t i = 0; i < header.size(); ++i) {
+        if (header[i] == "state") {
+            if (line[i].size() != 1)
+                return std::nullopt;
+            row.state = line[i].front();
+            continue;
+        }
+        const auto column = std::ranges::find(COLUMNS, header[i], &Column::name);
+        if (column == COLUMNS.end())
+            continue; // of a newer OpenZFS
+        const auto value = number(line[i]);
+        if (!value)
+            return std::nullopt;
+        row.*column->field = *value;
+    }
+    return row;
+}
+
+} // namespace
+
+std::vector<TxgRow> parse_txgs(std::string_view text) {
+    std::vector<TxgRow> rows;
+    std::vector<std::string_view> header;
+    while (const auto line = next_line(text)) {
+        auto fields = words(*line);
+        if (fields.empty())
+            continue;
+        // Before the header 0.7 has the kstat's own line of numbers.
+        if (fields.front() == "txg")
+            header = std::move(fields);
+        else if (const auto parsed = header.empty() ? std::nullopt : row(header, fields))
+            rows.push_back(*parsed);
+        if (rows.size() == ROWS_MAX)
+            break;
+    }
+    return rows;
+}
+
+std::map<std::string, std::uint64_t> parse_named_kstat(std::string_view text) {
+    std::map<std::string, std::uint64_t> values;
+    bool begun = false;
+    while (const auto line = next_line(text)) {
+        const auto fields = words(*line);
+        if (!begun) {
+            begun = fields.size() == 3 && fields[0] == "name" && fields[1] == "type" && fields[2] == "data";
+            continue;
+        }
+        if (fields.size() < 3)
+            continue;
+        // A name may hold blanks ("1024 ns").
+        const std::size_t name_end = static_cast<std::size_t>(fields[fields.size() - 3].end() - line->begin());
+        const std::size_t begin = line->find_first_not_of(' ');
+        if (const auto value = number(fields.back()))
+            values[std::string(line->substr(begin, name_end - begin))] = *value;
+    }
+    return values;
+}
+
+std::vector<std::string> parse_kernel_stack(std::string_view text) {
+    std::vector<std::string> frames;
+    while (const auto line = next_line(text)) {
+        // "[<0>] function+0x1/0x2 [module]" (fs/proc/base.c, proc_pid_stack); before 4.15 an address in "[<…>]"
+        const std::size_t open = line->find("[<"), close = line->find(">] ");
+        if (open != 0 || close == std::string_view::npos || line->size() == close + 3)
+            continue;
+        frames.emplace_back(line->substr(close + 3));
+        if (frames.size() == FRAMES_MAX)
+            break;
+    }
+    return frames;
+}
+
+bool in_zfs(const std::vector<std::string> &frames) {
+    return std::ranges::any_of(
+        frames, [](const std::string &frame) { return frame.ends_with(" [zfs]") || frame.ends_with(" [spl]"); });
+}
+
+} // namespace incident::capture

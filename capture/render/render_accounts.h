@@ -1,0 +1,26 @@
+// What became of the events that are kept beside the calls: paths, growth of memory, signals, lineage.  Each
+// happened is in exactly one account: kept, overwritten by newer ones, left out by the rule, cut, unreadable …
+// Internal to capture/.
+#pragma once
+
+#include "capture/collect/snapshot.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace incident::capture {
+
+struct Account {
+    std::uint64_t happened = 0, kept = 0, left_out = 0;
+    std::uint64_t cut = 0, unreadable = 0, pending = 0; // of paths
+    std::uint64_t torn = 0;                             // of signals: being written when read
+    std::uint64_t overwritten() const;
+    Account &operator+=(const Account &other);
+};
+
+Account paths_of(const ThreadRings &rings);
+Account memory_of(const ThreadRings &rings);
+
+// {"paths": {…}, "memory": {…}, "signals": {…}, "lineage": {…}} of the whole process.
+nlohmann::ordered_json accounts_json(const ProcessSnapshot &process);
+
+} // namespace incident::capture

@@ -1,0 +1,62 @@
+// One system call and the records that are left of it; what it did to the table of descriptors.
+// Internal to capture/.
+#pragma once
+
+#include "capture/collect/snapshot.h"
+#include "capture/render/render_fds.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace incident::capture {
+
+// At least one record is there.
+struct Call {
+    std::uint32_t tid = 0;
+    const bpf::syscall_record *record = nullptr;
+    const OpenEntry *open = nullptr;
+    const bpf::memory_record *memory = nullptr;
+
+    std::uint64_t start() const {
+        if (record)
+            return record->start_ns;
+        if (open)
+            return open->record.start_ns;
+        return memory->start_ns ? memory->start_ns : memory->t_ns;
+    }
+    int nr() const { return record ? record->nr : open ? open->record.nr : memory->nr; }
+    bool compat() const {
+        const std::uint32_t flags = record ? record->flags : open ? open->record.syscall_flags : memory->flags;
+        return flags & bpf::SYSCALL_COMPAT;
+    }
+    std::uint64_t duration() const {
+        if (record || open)
+            return record ? record->duration_ns : open->record.duration_ns;
+        return memory->start_ns && memory->t_ns > memory->start_ns ? memory->t_ns - memory->start_ns : NO_DURATION;
+    }
+    bool in_flight() const { return duration() == IN_FLIGHT; }
+    bool timed() const { return duration() < NO_DURATION; } // it has returned, and its entry was recorded
+    std::int64_t ret() const {
+        return record ? record->ret : open ? open->record.ret : static_cast<std::int64_t>(memory->address);
+    }
+    std::uint64_t end() const { return timed() ? start() + duration() : start(); } // of one that has returned
+};
+
+// What a call does to the table of descriptors, at the moment it does.
+struct FdChange {
+    enum class What { Open, Close, CloseRange, Duplicate, Exec } what;
+    std::uint64_t t_ns = 0;
+    bool after = false; // of the call's own line; else before the lines of the same nanosecond
+    int fd = -1;        // opened, closed, duplicated from
+    int to = -1;        // duplicated to
+    std::uint32_t first = 0, last = 0;
+    bool close_on_exec = false;
+    std::uint32_t call = 0; // the caller's: which call it was
+
+    void announce(FdTable &table) const;
+    void apply(FdTable &table, std::string opened_path) const;
+};
+std::optional<FdChange> change_of(const Call &call);
+
+} // namespace incident::capture

@@ -1,0 +1,149 @@
+#include "capture/render/render_facts.h"
+
+#include "capture/collect/collect.h"
+#include "capture/decode/decode_text.h"
+#include "capture/render/render_lines.h"
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <ranges>
+
+namespace incident::capture {
+
+namespace {
+
+template <std::size_t Count, std::size_t Length>
+std::string joined(const char (&parts)[Count][Length], std::uint32_t used) {
+    std::string path;
+    for (std::size_t i = std::min<std::size_t>(used, Count); i-- > 0;) {
+        path += '/';
+        path += fixed_text(parts[i]);
+    }
+    return path;
+}
+
+std::vector<std::string> split_arguments(std::string_view text) {
+    std::vector<std::string> argv;
+    while (text.ends_with('\0'))
+        text.remove_suffix(1);
+    while (!text.empty()) {
+        const std::size_t end = std::min(text.find('\0'), text.size());
+        argv.emplace_back(text.substr(0, end));
+        text.remove_prefix(std::min(text.size(), end + 1));
+    }
+    return argv;
+}
+
+std::string_view without_end(std::string_view text) {
+    while (text.ends_with('\n') || text.ends_with('\0'))
+        text.remove_suffix(1);
+    return text;
+}
+
+Fact exe_of(const RenderContext &context) {
+    if (const std::string *live = context.collected.file("process/exe"); live && !without_end(*live).empty())
+        return {std::string(without_end(*live)), "live"};
+    const bpf::kernel_path &path = context.input.process.event.exe;
+    if (path.parts)
+        return {joined_path(path), "kernel", path.cut != 0};
+    return {};
+}
+
+// An exiting process stands in "/" of a v1 hierarchy already: then the kernel's word of when it was captured.
+Fact cgroup_fact(const RenderContext &context) {
+    std::string live;
+    if (const std::string *file = context.collected.file("process/cgroup"))
+        live = cgroup_of_text(*file);
+    if (live.size() > 1)
+        return {std::move(live), "live"};
+    const bpf::death_event &event = context.input.process.event;
+    if (event.cgroup_parts || event.cgroup_id)
+        return {joined_cgroup(event), "kernel", event.cgroup_cut != 0};
+    return live.empty() ? Fact{} : Fact{std::move(live), "live"};
+}
+
+// With its NULs.
+Fact cmdline_of(const RenderContext &context) {
+    if (const std::string *live = context.collected.file("process/cmdline"); live && !live->empty())
+        return {*live, "live"};
+    const bpf::death_event &event = context.input.process.event;
+    const std::size_t length = std::min<std::size_t>(event.args_length, ARGS_LEN);
+    if (length)
+        return {std::string(event.args, length), "kernel", event.args_cut != 0};
+    return {};
+}
+
+} // namespace
+
+std::string joined_path(const bpf::kernel_path &path) {
+    return joined(path.part, path.parts);
+}
+
+std::string joined_cgroup(const bpf::death_event &event) {
+    const std::string path = joined(event.cgroup, event.cgroup_parts);
+    return path.empty() ? "/" : path;
+}
+
+ProcessFacts facts_of(const RenderContext &context, const Redactor &redactor) {
+    ProcessFacts facts;
+    facts.exe = exe_of(context);
+    facts.exe.text = redactor.text(facts.exe.text);
+    facts.cgroup = cgroup_fact(context);
+    facts.unit = redactor.text(unit_of_cgroup(facts.cgroup.text));
+    facts.container = container_of_cgroup(facts.cgroup.text);
+    facts.cgroup.text = redactor.text(facts.cgroup.text);
+    facts.cmdline = cmdline_of(context);
+    facts.cmdline.text = redactor.separated(facts.cmdline.text);
+    constexpr std::size_t cmdline_max = 64 * 1024; // the whole is in process/cmdline
+    if (facts.cmdline.text.size() > cmdline_max) {
+        facts.cmdline.text.resize(cmdline_max);
+        facts.cmdline.cut = true;
+    }
+    facts.argv = split_arguments(facts.cmdline.text);
+    facts.cmdline.text.clear();
+    for (const std::string &argument : facts.argv)
+        facts.cmdline.text += (facts.cmdline.text.empty() ? "" : " ") + argument;
+    if (const auto &entry = context.input.process.entry)
+        facts.exec_name = redactor.text(fixed_text(entry->exec_name));
+    return facts;
+}
+
+std::string exe_build_id(const bpf::death_event &event) {
+    const bpf::elf_head &head = event.elf[ELF_HEADS - 1];
+    return head.address ? build_id_of_head(head.bytes, std::min<std::size_t>(head.length, ELF_HEAD_LEN)) : "";
+}
+
+Sender sender_of(const ProcessSnapshot &process) {
+    const bpf::death_event &event = process.event;
+    Sender sender;
+    // A SIGKILL that is a coredump's or group exit's second half was not sent by whoever ran then.
+    const int number = event.number;
+    constexpr std::uint8_t queued = 0; // TRACE_SIGNAL_DELIVERED (include/trace/events/signal.h): others changed nothing
+    const auto is_it = [&](const bpf::signal_record &record) {
+        return record.phase == bpf::SIGNAL_GENERATED && record.number == number && record.result == queued &&
+               (record.group || record.target_tid == event.h.tid);
+    };
+    if (process.entry)
+        for (const bpf::signal_record *record : signals_of(*process.entry) | std::views::reverse) {
+            if (!is_it(*record))
+                continue;
+            if (has_sender(number, record->code) && (!event.has_siginfo || record->code == event.code))
+                return {true, record->sender_tgid, record->sender_tid, record->sender_uid,
+                        std::string(fixed_text(record->sender_comm))};
+            // What the kernel raises without a siginfo of its own arrives as if the thread that ran had sent it
+            // (SEND_SIG_NOINFO, __send_signal_locked() in kernel/signal.c): SIGXFSZ, SIGPIPE.
+            if (record->code == SI_KERNEL && event.code == SI_USER)
+                return sender;
+        }
+    if (event.has_siginfo && has_sender(number, event.code)) {
+        // struct kernel_siginfo: three ints, padding, then si_pid and si_uid (asm-generic/siginfo.h)
+        constexpr std::size_t fields = 16;
+        std::memcpy(&sender.pid, event.siginfo + fields, sizeof sender.pid);
+        std::memcpy(&sender.uid, event.siginfo + fields + sizeof sender.pid, sizeof sender.uid);
+        sender.known = true;
+    }
+    return sender;
+}
+
+} // namespace incident::capture

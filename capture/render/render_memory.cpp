@@ -1,0 +1,90 @@
+// memory.bin and its index: what was copied of the process's memory.
+#include "capture/decode/decode_text.h"
+
+#include "capture/collect/vdso.h"
+#include "capture/render/render_json.h"
+#include "capture/render/render_parts.h"
+#include "capture/render/render_threads.h"
+
+#include <algorithm>
+
+namespace incident::capture {
+
+namespace {
+
+class Image {
+public:
+    Image(const RenderContext &context, const Redactor &redactor)
+        : process_(context.input.process), redactor_(redactor) {}
+
+    MemoryImage render() {
+        for (const ThreadSnapshot &thread : process_.threads) {
+            if (!thread.event)
+                continue;
+            add(thread.event->stack_address, {reinterpret_cast<const char *>(thread.stack.data()), thread.stack.size()},
+                thread.tid, "stack");
+            for (const bpf::memory_window &window : thread.event->window)
+                add_window(window, thread.tid);
+        }
+        for (const bpf::memory_window &window : process_.pointers)
+            add_window(window, process_.event.h.tid);
+        constexpr std::size_t vdso_at = 33; // AT_SYSINFO_EHDR, elf.h
+        for (std::size_t i = 0; i + 1 < std::size(process_.event.auxv); i += 2)
+            if (process_.event.auxv[i] == vdso_at && process_.event.auxv[i + 1])
+                add(process_.event.auxv[i + 1], own_vdso(), process_.event.h.tgid, "vdso");
+        constexpr std::string_view names[ELF_HEADS] = {"elf head ip", "elf head exe"};
+        for (std::size_t i = 0; i < ELF_HEADS; ++i) {
+            const bpf::elf_head &head = process_.event.elf[i];
+            if (head.address)
+                add(head.address,
+                    {reinterpret_cast<const char *>(head.bytes), std::min<std::size_t>(head.length, ELF_HEAD_LEN)},
+                    process_.event.h.tid, names[i]);
+        }
+        image_.index = "[" + image_.index + (image_.index.empty() ? "" : "\n") + "]\n";
+        return std::move(image_);
+    }
+
+private:
+    void add_window(const bpf::memory_window &window, std::uint32_t tid) {
+        if (window.status != bpf::WINDOW_READ && window.status != bpf::WINDOW_PARTIAL)
+            return;
+        std::string what = "window";
+        if (window.which == WINDOW_OF_STACK)
+            what = "pointed at by the stack";
+        else if (window.which == WINDOW_OF_MAPPING)
+            what = "last mapping";
+        else if (const std::string_view name = register_name(window.which); !name.empty())
+            what.append(" ").append(name);
+        add(window.address,
+            {reinterpret_cast<const char *>(window.bytes), std::min<std::size_t>(window.length, WINDOW_LEN)}, tid,
+            what);
+    }
+
+    void add(std::uint64_t address, std::string_view bytes, std::uint32_t tid, std::string_view what) {
+        if (bytes.empty())
+            return;
+        std::string copy(bytes);
+        redactor_.memory(copy);
+        image_.index += image_.index.empty() ? "\n" : ",\n";
+        JsonObject object(image_.index);
+        object.hex("address", address);
+        object.number("length", copy.size());
+        object.number("offset", image_.bytes.size());
+        object.number("tid", tid);
+        object.text("what", what);
+        object.end();
+        image_.bytes += copy;
+    }
+
+    const ProcessSnapshot &process_;
+    const Redactor &redactor_;
+    MemoryImage image_;
+};
+
+} // namespace
+
+MemoryImage memory_of(const RenderContext &context, const Redactor &redactor) {
+    return Image(context, redactor).render();
+}
+
+} // namespace incident::capture

@@ -1,0 +1,247 @@
+#include "capture/render/render_redact.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <compare>
+#include <iterator>
+
+namespace incident::capture {
+
+namespace {
+
+std::regex compile(const std::string &pattern) {
+    constexpr auto plain = std::regex::ECMAScript | std::regex::optimize;
+#ifdef __GLIBCXX__
+    return std::regex(pattern, plain | std::regex_constants::__polynomial);
+#else
+    return std::regex(pattern, plain);
+#endif
+}
+
+struct OutOfSteps {};
+
+// A position in a text that counts how often it is read, and throws when that was too often: the
+// only way to stop std::regex on its way.  Caught in this file.
+class CountedPosition {
+public:
+    using iterator_category = std::random_access_iterator_tag;
+    using value_type = char;
+    using difference_type = std::ptrdiff_t;
+    using pointer = const char *;
+    using reference = const char &;
+
+    CountedPosition() = default;
+    CountedPosition(const char *at, std::uint64_t *steps_left) : at_(at), steps_left_(steps_left) {}
+
+    const char &operator*() const {
+        if (*steps_left_ == 0)
+            throw OutOfSteps{};
+        --*steps_left_;
+        return *at_;
+    }
+    CountedPosition &operator++() { return ++at_, *this; }
+    CountedPosition &operator--() { return --at_, *this; }
+    CountedPosition operator++(int) { return {at_++, steps_left_}; }
+    CountedPosition operator--(int) { return {at_--, steps_left_}; }
+    CountedPosition &operator+=(difference_type n) { return at_ += n, *this; }
+    CountedPosition operator+(difference_type n) const { return {at_ + n, steps_left_}; }
+    CountedPosition operator-(difference_type n) const { return {at_ - n, steps_left_}; }
+    difference_type operator-(const CountedPosition &other) const { return at_ - other.at_; }
+    bool operator==(const CountedPosition &other) const { return at_ == other.at_; }
+    auto operator<=>(const CountedPosition &other) const { return at_ <=> other.at_; }
+
+private:
+    const char *at_ = nullptr;
+    std::uint64_t *steps_left_ = nullptr;
+};
+
+// Sorted and merged ranges replaced by the mark.
+std::string replaced(std::string_view text, std::vector<std::pair<std::size_t, std::size_t>> ranges) {
+    std::ranges::sort(ranges);
+    std::string out;
+    std::size_t done = 0;
+    for (const auto &[begin, end] : ranges) {
+        if (end <= done)
+            continue;
+        if (begin >= done) {
+            out.append(text.substr(done, begin - done));
+            out += Redactor::mark;
+        }
+        done = end;
+    }
+    return out.append(text.substr(done));
+}
+
+} // namespace
+
+Redactor::Redactor(const std::vector<std::string> &patterns, std::uint64_t steps) : steps_left_(steps) {
+    for (const std::string &pattern : patterns) {
+        try {
+            patterns_.push_back(compile(pattern));
+        } catch (const std::regex_error &error) {
+            problem_ = "pattern \"" + pattern + "\" cannot be used (" + error.what() + "): all text left out";
+        }
+    }
+}
+
+void Redactor::matches_in_line(std::string_view text, std::size_t begin, std::size_t end, Ranges &ranges) const {
+    using Matches = std::regex_iterator<CountedPosition>;
+    constexpr std::uint64_t steps_per_byte = 64, steps_least = 10'000;
+    const std::uint64_t allowed =
+        std::min(steps_left_, steps_least + steps_per_byte * (end - begin) * patterns_.size());
+    std::uint64_t steps = allowed;
+    const auto position = [&](std::size_t at) { return CountedPosition(text.data() + at, &steps); };
+    try {
+        for (const std::regex &pattern : patterns_)
+            for (Matches it(position(begin), position(end), pattern), last; it != last; ++it)
+                if (it->length() > 0)
+                    ranges.emplace_back(begin + it->position(), begin + it->position() + it->length());
+    } catch (const OutOfSteps &) {
+        ++given_up_;
+        ranges.emplace_back(begin, end);
+    } catch (const std::regex_error &) { // the matcher's own limits
+        ++given_up_;
+        ranges.emplace_back(begin, end);
+    }
+    steps_left_ -= allowed - steps;
+}
+
+Redactor::Ranges Redactor::matches(std::string_view text) const {
+    Ranges ranges;
+    // a match never spans a line: each has a budget of its own
+    for (std::size_t begin = 0; begin < text.size();) {
+        const std::size_t end = std::min(text.find('\n', begin), text.size());
+        matches_in_line(text, begin, end, ranges);
+        begin = end + 1;
+    }
+    return ranges;
+}
+
+std::string Redactor::text(std::string_view original) const {
+    if (!active() || original.empty())
+        return std::string(original);
+    if (!problem_.empty())
+        return std::string(mark);
+    constexpr std::size_t short_text = 512, remembered_max = 4096;
+    const bool remember = original.size() <= short_text;
+    if (remember)
+        if (const auto it = known_.find(std::string(original)); it != known_.end())
+            return it->second;
+    const std::string_view examined = original.substr(0, examined_max);
+    std::string result = replaced(examined, matches(examined));
+    if (original.size() > examined_max)
+        result += mark;
+    if (remember && known_.size() < remembered_max)
+        known_.emplace(original, result);
+    return result;
+}
+
+std::string Redactor::separated(std::string_view original) const {
+    if (!active() || original.empty())
+        return std::string(original);
+    if (!problem_.empty())
+        return std::string(mark);
+    const std::string_view examined = original.substr(0, examined_max);
+    std::string joined(examined);
+    std::ranges::replace(joined, '\0', ' ');
+    Ranges ranges = matches(joined);
+    for (std::size_t begin = 0; begin < examined.size();) {
+        const std::size_t end = std::min(examined.find('\0', begin), examined.size());
+        for (const auto &[from, to] : matches(examined.substr(begin, end - begin)))
+            ranges.emplace_back(begin + from, begin + to);
+        begin = end + 1;
+    }
+    std::string result = replaced(examined, std::move(ranges));
+    if (original.size() > examined_max)
+        result += mark;
+    return result;
+}
+
+std::string Redactor::lines(std::string_view bytes, std::string (Redactor::*line)(std::string_view) const) const {
+    std::string out;
+    while (!bytes.empty()) {
+        const std::size_t end = bytes.find('\n');
+        out += (this->*line)(bytes.substr(0, end));
+        if (end == std::string_view::npos)
+            break;
+        out += '\n';
+        bytes.remove_prefix(end + 1);
+    }
+    return out;
+}
+
+std::string Redactor::fields_line(std::string_view line) const {
+    std::string out;
+    while (!line.empty()) {
+        const std::size_t end = std::min(line.find(' '), line.size());
+        out += text(line.substr(0, end));
+        line.remove_prefix(end);
+        if (!line.empty()) {
+            out += ' ';
+            line.remove_prefix(1);
+        }
+    }
+    return out;
+}
+
+// "start-end perms offset dev inode      path": only the path is the process's to choose
+std::string Redactor::maps_line(std::string_view line) const {
+    const std::size_t path = line.find_first_of("/[");
+    if (path == std::string_view::npos)
+        return std::string(line);
+    return std::string(line.substr(0, path)) + text(line.substr(path));
+}
+
+// {"fd":3,"target":"…",…}: redacted inside the JSON string, not across it
+std::string Redactor::fds_line(std::string_view line) const {
+    auto object = nlohmann::ordered_json::parse(line, nullptr, false);
+    if (!object.is_object())
+        return std::string(line.empty() ? line : mark);
+    for (auto &[key, value] : object.items())
+        if (value.is_string())
+            value = text(value.get_ref<const std::string &>());
+    return object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+std::string Redactor::file(const std::string &bundle_path, const std::string &bytes) const {
+    if (!active())
+        return bytes;
+    if (bundle_path == "process/cmdline" || bundle_path == "process/environ")
+        return separated(bytes);
+    if (bundle_path == "process/exe" || bundle_path == "process/cwd" || bundle_path == "process/root")
+        return text(bytes);
+    if (bundle_path == "process/maps")
+        return lines(bytes, &Redactor::maps_line);
+    if (bundle_path == "process/mountinfo")
+        return lines(bytes, &Redactor::fields_line);
+    if (bundle_path == "process/fds")
+        return lines(bytes, &Redactor::fds_line);
+    return bytes;
+}
+
+void Redactor::memory(std::string &bytes) const {
+    constexpr std::size_t run_min = 4;
+    if (!active())
+        return;
+    const auto printable = [](char c) { return c >= 0x20 && c < 0x7f; };
+    for (std::size_t begin = 0; begin < bytes.size();) {
+        if (!printable(bytes[begin])) {
+            ++begin;
+            continue;
+        }
+        std::size_t end = begin;
+        while (end < bytes.size() && printable(bytes[end]))
+            ++end;
+        if (end - begin >= run_min) {
+            Ranges ranges{{0, end - begin}};
+            if (problem_.empty())
+                ranges = matches(std::string_view(bytes).substr(begin, end - begin));
+            for (const auto &[from, to] : ranges)
+                std::fill(bytes.begin() + begin + from, bytes.begin() + begin + to, 'X');
+        }
+        begin = end;
+    }
+}
+
+} // namespace incident::capture

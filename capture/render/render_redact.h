@@ -1,0 +1,66 @@
+// [privacy] redact: what the administrator's patterns match is replaced by "[redacted]" before
+// anything is written.  Internal to capture/.
+//
+// Patterns run over text that the watched process chose, so they must not be able to hang or
+// crash the daemon: libstdc++'s backtracking matcher recurses once a character and is exponential;
+// its breadth-first one (__polynomial) recurses not and is quadratic at worst, and lacks back
+// references only.  Against the quadratic ones each text, and each bundle as a whole, has a
+// budget of characters looked at; what it does not suffice for is left out of the bundle.
+#pragma once
+
+#include "capture/collect/snapshot.h"
+
+#include <cstdint>
+#include <regex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace incident::capture {
+
+class Redactor {
+public:
+    static constexpr std::string_view mark = "[redacted]";
+    // Bytes of one text that are looked at; what lies beyond is left out of the bundle.
+    static constexpr std::size_t examined_max = 64 * 1024;
+
+    // Times a character is looked at, all patterns together.  About 50 ns each.
+    static constexpr std::uint64_t steps_max = 10'000'000;
+
+    // A pattern that does not compile makes problem() non-empty and every text "[redacted]":
+    // better an incident without paths than one with a secret.
+    explicit Redactor(const std::vector<std::string> &patterns, std::uint64_t steps = steps_max);
+
+    bool active() const { return !patterns_.empty() || !problem_.empty(); }
+    const std::string &problem() const { return problem_; }
+    // Texts that were left out because matching them took too long.
+    std::uint64_t given_up() const { return given_up_; }
+
+    // A path, a command line, a name.
+    std::string text(std::string_view original) const;
+    // Strings separated by NUL (cmdline, environ): patterns see each string alone and the whole
+    // with spaces for NULs, so that "--password \\S+" works too.
+    std::string separated(std::string_view original) const;
+    // A collected file, by its bundle path: process/cmdline, environ, fds, maps, exe, cwd, root,
+    // mountinfo.  Others are returned as they are.
+    std::string file(const std::string &bundle_path, const std::string &bytes) const;
+    // Memory: printable runs that match are overwritten with 'X', lengths stay.
+    void memory(std::string &bytes) const;
+
+private:
+    using Ranges = std::vector<std::pair<std::size_t, std::size_t>>; // [begin, end)
+    Ranges matches(std::string_view text) const;
+    void matches_in_line(std::string_view text, std::size_t begin, std::size_t end, Ranges &ranges) const;
+    std::string lines(std::string_view bytes, std::string (Redactor::*line)(std::string_view) const) const;
+    std::string fields_line(std::string_view line) const;
+    std::string maps_line(std::string_view line) const;
+    std::string fds_line(std::string_view line) const;
+
+    std::vector<std::regex> patterns_;
+    std::string problem_;
+    mutable std::uint64_t steps_left_, given_up_ = 0;
+    mutable std::unordered_map<std::string, std::string> known_; // short texts come again and again
+};
+
+} // namespace incident::capture

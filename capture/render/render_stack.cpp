@@ -1,0 +1,74 @@
+#include "capture/render/render_stack.h"
+
+#include <cstring>
+
+namespace incident::capture {
+
+std::optional<std::uint64_t> stack_word(const ThreadSnapshot &thread, std::uint64_t address) {
+    if (!thread.event || address < thread.event->stack_address)
+        return std::nullopt;
+    const std::uint64_t at = address - thread.event->stack_address;
+    std::uint64_t word;
+    if (thread.stack.size() < sizeof word || at > thread.stack.size() - sizeof word)
+        return std::nullopt;
+    std::memcpy(&word, thread.stack.data() + at, sizeof word);
+    return word;
+}
+
+StackWalk walk_stack(const ThreadSnapshot &thread, const Modules &modules) {
+    constexpr std::size_t frames_max = 64, word = sizeof(std::uint64_t);
+    StackWalk walk{{}, "instruction pointer only", ""};
+    if (!thread.event) {
+        walk.how = "none";
+        walk.stopped = "no registers were captured";
+        return walk;
+    }
+    const bpf::user_registers &regs = thread.event->regs;
+    walk.frames.push_back(regs.ip);
+    if (thread.stack.empty()) {
+        walk.stopped =
+            thread.event->stack_unsent ? "the ring buffer had no room for the stack" : "no stack was captured";
+        return walk;
+    }
+    // A call into nowhere has pushed where it came from, and nothing since.
+    if (!modules.executable(regs.ip))
+        if (const auto caller = stack_word(thread, regs.sp); caller && modules.executable(*caller)) {
+            walk.frames.push_back(*caller);
+            walk.how = "instruction pointer, return address at the stack pointer";
+        }
+
+    std::uint64_t frame = regs.bp;
+    if (frame < regs.sp || frame % word != 0) {
+        walk.stopped = "the frame pointer register does not point into the stack";
+        return walk;
+    }
+    while (walk.frames.size() < frames_max) {
+        const auto caller_frame = stack_word(thread, frame);
+        const auto caller = stack_word(thread, frame + word);
+        if (!caller_frame || !caller) {
+            walk.stopped = "beyond the captured bytes of the stack";
+            return walk;
+        }
+        if (!modules.executable(*caller)) {
+            walk.stopped = modules.whole() ? "the next return address is not in an executable mapping"
+                                           : "the next return address is in no mapping known (maps were not read)";
+            return walk;
+        }
+        if (walk.frames.back() != *caller)
+            walk.frames.push_back(*caller);
+        walk.how = "frame pointers (may be incomplete)";
+        if (*caller_frame == 0) {
+            walk.stopped = "the outermost frame pointer; functions without one are missing";
+            return walk;
+        }
+        if (*caller_frame <= frame || *caller_frame % word != 0) {
+            walk.stopped = "the frame pointers do not rise";
+            return walk;
+        }
+        frame = *caller_frame;
+    }
+    walk.stopped = "more than " + std::to_string(frames_max) + " frames";
+    return walk;
+}
+
+} // namespace incident::capture

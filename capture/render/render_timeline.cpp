@@ -1,0 +1,253 @@
+// timeline.jsonl: one line for every recorded event, exactly one for every call.
+//
+// A call can have left up to three records (syscall, open, memory), tied by thread and start_ns, in
+// rings of different lengths.  Its line is made from whichever are left:
+//   the syscall record:  kind "open" (open, openat, openat2, creat) or "syscall"; path and
+//                        "memory" beside it
+//   an open record only: the same kinds, with the arguments the record knows
+//   a memory record only: kind "alloc"
+#include "capture/decode/decode.h"
+#include "capture/decode/syscalls.h"
+#include "capture/os/page_size.h"
+#include "capture/render/render_calls.h"
+#include "capture/render/render_fds.h"
+#include "capture/render/render_json.h"
+#include "capture/render/render_lines.h"
+#include "capture/render/render_parts.h"
+#include "capture/render/render_time.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <array>
+
+namespace incident::capture {
+
+namespace {
+
+// Sorted by time; at the same nanosecond what a return made comes before the lines that may use
+// it, what an entry takes away after the line of the call that does.
+struct Item {
+    std::uint64_t t_ns;
+    enum Order : std::uint8_t { Returned, Line, Entered } order;
+    enum Kind : std::uint8_t { CallLine, ReadyLine, Change } kind;
+    std::uint32_t index;
+};
+
+class Timeline {
+public:
+    Timeline(const RenderContext &context, const Redactor &redactor)
+        : context_(context), redactor_(redactor), clock_(context.input.clocks),
+          fds_(context.collected.file("process/fds")) {}
+
+    std::string render() {
+        for (const ThreadSnapshot &thread : context_.input.process.threads)
+            if (thread.rings)
+                add_thread(thread.tid, *thread.rings);
+        ready_ = process_lines(context_, redactor_);
+        for (std::uint32_t i = 0; i < ready_.size(); ++i)
+            items_.push_back({ready_[i].t_ns, Item::Line, Item::ReadyLine, i});
+        std::ranges::stable_sort(items_, [](const Item &a, const Item &b) {
+            return a.t_ns != b.t_ns ? a.t_ns < b.t_ns : a.order < b.order;
+        });
+        for (const Item &item : items_)
+            if (item.kind == Item::Change)
+                changes_[item.index].announce(fds_);
+        constexpr std::size_t usual_line = 320;
+        out_.reserve(items_.size() * usual_line);
+        for (const Item &item : items_)
+            emit(item);
+        return std::move(out_);
+    }
+
+private:
+    void add_thread(std::uint32_t tid, const ThreadRings &rings) {
+        by_start_.clear();
+        const std::size_t first = calls_.size();
+        for (const bpf::syscall_record &record : rings.syscalls) {
+            by_start_.emplace_back(record.start_ns, calls_.size());
+            calls_.push_back({tid, &record});
+        }
+        std::ranges::sort(by_start_);
+        for (const OpenEntry &open : rings.opens)
+            call_at(tid, open.record.start_ns).open = &open;
+        for (const bpf::memory_record &memory : rings.memory)
+            call_at(tid, memory.start_ns ? memory.start_ns : memory.t_ns).memory = &memory;
+        for (std::size_t i = first; i < calls_.size(); ++i) {
+            items_.push_back({calls_[i].start(), Item::Line, Item::CallLine, static_cast<std::uint32_t>(i)});
+            add_changes(static_cast<std::uint32_t>(i));
+        }
+    }
+
+    // The call of this thread that began then; a new one if its syscall record is gone.
+    Call &call_at(std::uint32_t tid, std::uint64_t start_ns) {
+        const auto it =
+            std::ranges::lower_bound(by_start_, start_ns, {}, [](const auto &entry) { return entry.first; });
+        if (it != by_start_.end() && it->first == start_ns)
+            return calls_[it->second];
+        return calls_.emplace_back(Call{tid});
+    }
+
+    void add_changes(std::uint32_t index) {
+        if (auto change = change_of(calls_[index])) {
+            change->call = index;
+            items_.push_back({change->t_ns, change->after ? Item::Entered : Item::Returned, Item::Change,
+                              static_cast<std::uint32_t>(changes_.size())});
+            changes_.push_back(*change);
+        }
+    }
+
+    void apply(const FdChange &change) {
+        const bool opens = change.what == FdChange::What::Open;
+        change.apply(fds_, opens ? opened_path(calls_[change.call]) : std::string());
+    }
+
+    // As given to the call; below a directory descriptor whose own name is known.
+    std::string opened_path(const Call &call) {
+        const bool named = call.open && is_open_call(call.nr(), call.compat());
+        if (!named || call.open->path.empty() || !call.open->whole)
+            return {};
+        const std::string &path = call.open->path;
+        if (path.front() != '/' && call.open->record.dirfd >= 0)
+            if (const std::string_view directory = fds_.name(call.open->record.dirfd).path; directory.starts_with('/'))
+                return std::string(directory) + '/' + path;
+        return path;
+    }
+
+    void emit(const Item &item) {
+        if (item.kind == Item::Change)
+            return apply(changes_[item.index]);
+        if (item.kind == Item::ReadyLine)
+            out_ += ready_[item.index].text;
+        else
+            emit_call(calls_[item.index]);
+        out_ += '\n';
+    }
+
+    void emit_call(const Call &call) {
+        const int nr = call.nr();
+        const bool compat = call.compat(), in_flight = call.in_flight();
+        const std::string *path = nullptr;
+        if (call.open && !call.open->path.empty())
+            path = redactor_.active() ? &(redacted_ = redactor_.text(call.open->path)) : &call.open->path;
+        DecodedCall decoded = decode_call(call, path);
+        const std::int64_t ret = call.ret();
+        const bool failed = !in_flight && ret < 0 && ret >= -4095;
+
+        JsonObject line(out_);
+        line.number("t_ns", call.start());
+        line.text("wall", clock_.of_monotonic(call.start()));
+        line.number("tid", call.tid);
+        const bool alloc_only = !call.record && !call.open;
+        line.text("kind", alloc_only ? "alloc" : is_open_call(nr, compat) ? "open" : "syscall");
+        line.text("name", decoded.name);
+        line.texts("args", decoded.args);
+        in_flight ? line.null("ret") : line.number("ret", ret);
+        failed ? line.text("error", errno_name(static_cast<int>(-ret))) : line.null("error");
+        call.timed() ? line.number("duration_ns", call.duration()) : line.null("duration_ns");
+        path ? line.text("path", *path) : line.null("path");
+        const bool made_fd = decoded.returns_fd && !in_flight && ret >= 0 && decoded.fd < 0;
+        const int fd = made_fd ? static_cast<int>(ret) : decoded.fd;
+        fd >= 0 ? line.number("fd", fd) : line.null("fd");
+        line.boolean("in_flight", in_flight);
+
+        if (decoded.returns_pointer && !in_flight && !failed)
+            line.hex("ret_text", static_cast<std::uint64_t>(ret));
+        if (fd >= 0 && !made_fd)
+            emit_fd_name(line, fd);
+        if (call.open)
+            emit_path_state(line, *call.open);
+        if (call.memory)
+            emit_memory(line, *call.memory);
+        if (compat)
+            line.boolean("compat", true);
+        line.end();
+    }
+
+    DecodedCall decode_call(const Call &call, const std::string *path) {
+        if (call.record) {
+            std::array<std::uint64_t, SYSCALL_ARGS> args;
+            std::ranges::copy(call.record->args, args.begin());
+            DecodedCall decoded = decode_syscall(call.nr(), call.compat(), args.data(), path);
+            if (call.record->flags & bpf::SYSCALL_ARGS_GONE)
+                decoded.args.clear();
+            // what openat2's structure said, when the programs have read it
+            if (decoded.name == "openat2" && call.open && call.open->record.open_flags && decoded.args.size() > 2)
+                decoded.args[2] = "{flags=" + open_flags_text(call.open->record.open_flags) + "}";
+            if (path && call.open->record.status == bpf::PATH_CUT)
+                mark_cut(decoded.args, *path);
+            return decoded;
+        }
+        DecodedCall decoded;
+        decoded.name = syscall_name(call.nr(), call.compat());
+        if (!call.open)
+            return decoded;
+        decoded.returns_fd = decode::call_of(call.nr(), call.compat()).returns == tables::Returns::Fd;
+        if (path_argument(call.nr(), call.compat(), true) > 1)
+            decoded.args.push_back(call.open->record.dirfd == AT_FDCWD ? "AT_FDCWD"
+                                                                       : std::to_string(call.open->record.dirfd));
+        decoded.args.push_back(path ? capture::quoted(*path) : "?");
+        if (is_open_call(call.nr(), call.compat()) && decoded.name != "creat")
+            decoded.args.push_back(open_flags_text(call.open->record.open_flags));
+        return decoded;
+    }
+
+    static std::string open_flags_text(std::uint64_t flags) {
+        std::string text;
+        decode::append_set(text, tables::set_open_flags, flags);
+        return text;
+    }
+
+    // strace's mark of a string that goes on
+    static void mark_cut(std::vector<std::string> &args, const std::string &path) {
+        if (const auto it = std::ranges::find(args, capture::quoted(path)); it != args.end())
+            *it += "...";
+    }
+
+    void emit_fd_name(JsonObject &line, int fd) {
+        const FdTable::Name name = fds_.name(fd);
+        if (name.path.empty())
+            return;
+        redactor_.active() ? line.text("fd_path", redactor_.text(name.path)) : line.text("fd_path", name.path);
+        line.text("fd_path_from", name.from);
+    }
+
+    static void emit_path_state(JsonObject &line, const OpenEntry &open) {
+        if (open.record.status == bpf::PATH_CUT)
+            line.boolean("path_cut", true);
+        else if (open.record.status == bpf::PATH_FAULT)
+            line.text("path_error", "not readable");
+        else if (open.record.status == bpf::PATH_PENDING)
+            line.text("path_error", "not read yet");
+        if (!open.whole)
+            line.text("path_error", "overwritten");
+    }
+
+    static void emit_memory(JsonObject &line, const bpf::memory_record &memory) {
+        JsonObject object(line.open("memory"));
+        object.number("delta", memory.delta);
+        object.number("rss", memory.rss_pages * page_size);
+        object.number("minor_faults", memory.minor_faults);
+        object.number("major_faults", memory.major_faults);
+        object.end();
+    }
+
+    const RenderContext &context_;
+    const Redactor &redactor_;
+    WallClock clock_;
+    FdTable fds_;
+    std::vector<Call> calls_;
+    std::vector<FdChange> changes_;
+    std::vector<ProcessLine> ready_;
+    std::vector<Item> items_;
+    std::vector<std::pair<std::uint64_t, std::size_t>> by_start_; // calls with a syscall record, of one thread
+    std::string out_, redacted_;
+};
+
+} // namespace
+
+std::string timeline_of(const RenderContext &context, const Redactor &redactor) {
+    return Timeline(context, redactor).render();
+}
+
+} // namespace incident::capture

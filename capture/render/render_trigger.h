@@ -1,0 +1,36 @@
+// What made the rule fire: the object named after the kind, and the sentence.  Internal to
+// capture/.
+#pragma once
+
+#include "capture/render/render.h"
+#include "capture/render/render_redact.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <string>
+
+namespace incident::capture {
+
+// "latency", "oom", …; "signal" for a signal
+const char *trigger_kind(const Trigger &trigger);
+
+// What its object in incident.json is called: the kind, "txg" of txg_sync
+const char *trigger_key(const Trigger &trigger);
+
+// That object; null for a signal, which is rendered by itself.
+nlohmann::ordered_json trigger_json(const RenderContext &context, const Redactor &redactor);
+
+// What happened to the process: "spent 5.2 s in exec_simple_query (still running)"; "" for a signal.
+std::string trigger_sentence(const RenderContext &context);
+
+// For a signature: what kind of thing it was, without numbers that differ each time.
+std::string trigger_label(const Trigger &trigger);
+
+// The "trigger" line of the timeline: its name, and how long it lasted (0: no duration).
+struct TriggerLine {
+    std::string name;
+    std::uint64_t duration_ns = 0;
+};
+TriggerLine trigger_line(const RenderContext &context);
+
+} // namespace incident::capture

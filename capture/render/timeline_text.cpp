@@ -1,0 +1,198 @@
+#include "capture/render/timeline_text.h"
+
+#include "capture/decode/decode_text.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <limits>
+#include <optional>
+
+namespace incident::capture {
+
+namespace {
+
+using nlohmann::json;
+
+// Members by type: what is absent or of another type reads as nothing.
+std::string_view line_text(const json &object, std::string_view key) {
+    const auto it = object.find(key);
+    return it != object.end() && it->is_string() ? std::string_view(it->get_ref<const std::string &>())
+                                                 : std::string_view{};
+}
+
+std::optional<std::int64_t> line_number(const json &object, std::string_view key) {
+    const auto it = object.find(key);
+    if (it == object.end() || !it->is_number_integer())
+        return std::nullopt;
+    return it->get<std::int64_t>();
+}
+
+bool line_flag(const json &object, std::string_view key) {
+    const auto it = object.find(key);
+    return it != object.end() && it->is_boolean() && it->get<bool>();
+}
+
+const json &object_of(const json &object, std::string_view key) {
+    static const json none = json::object();
+    const auto it = object.find(key);
+    return it != object.end() && it->is_object() ? *it : none;
+}
+
+std::string shown(const json &object, std::string_view key) {
+    return terminal_text(line_text(object, key));
+}
+
+std::string bytes_text(std::int64_t bytes) {
+    const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double value = static_cast<double>(bytes);
+    std::size_t unit = 0;
+    while (std::fabs(value) >= 1024 && unit + 1 < std::size(units)) {
+        value /= 1024;
+        ++unit;
+    }
+    const int after = unit && std::fabs(value) < 99.95 ? 1 : 0;
+    return fmt::format("{:.{}f} {}", value, after, units[unit]);
+}
+
+// The arguments, the one that is the call's descriptor as 3</etc/x>.
+std::string arguments_text(const json &line) {
+    const auto args = line.find("args");
+    if (args == line.end() || !args->is_array())
+        return {};
+    const auto fd = line_number(line, "fd");
+    std::string fd_path = shown(line, "fd_path"), text;
+    for (const json &argument : *args) {
+        if (!text.empty())
+            text += ", ";
+        const std::string one = argument.is_string() ? terminal_text(argument.get_ref<const std::string &>()) : "?";
+        text += one;
+        if (!fd_path.empty() && fd && one == std::to_string(*fd)) {
+            text += '<' + fd_path + '>';
+            fd_path.clear();
+        }
+    }
+    return text;
+}
+
+std::string memory_text(const json &line) {
+    const json &memory = object_of(line, "memory");
+    std::string text;
+    if (const auto delta = line_number(memory, "delta"); delta && *delta)
+        text += fmt::format(" {}{}", *delta > 0 ? "+" : "", bytes_text(*delta));
+    if (const auto rss = line_number(memory, "rss"))
+        text += fmt::format("{} rss {}", text.empty() ? "" : ",", bytes_text(*rss));
+    return text.empty() ? text : " {" + text.substr(1) + "}";
+}
+
+std::string call_text(const json &line) {
+    std::string text = shown(line, "name");
+    text += '(' + arguments_text(line) + ')';
+    const auto duration = line_number(line, "duration_ns");
+    if (line_flag(line, "in_flight"))
+        return text + " = ? <in flight>";
+    if (const auto error = shown(line, "error"); !error.empty())
+        text += " = -1 " + error;
+    else if (const auto pointer = shown(line, "ret_text"); !pointer.empty())
+        text += " = " + pointer;
+    else if (const auto ret = line_number(line, "ret"))
+        text += fmt::format(" = {}", *ret);
+    else
+        text += " = ?";
+    if (duration)
+        text += " <" + duration_text(*duration) + ">";
+    if (const auto why = shown(line, "path_error"); !why.empty())
+        text += " (path " + why + ")";
+    return text + memory_text(line);
+}
+
+std::string who_text(const json &who) {
+    const auto pid = line_number(who, "pid");
+    return pid ? fmt::format("{}[{}]", shown(who, "comm"), *pid) : std::string();
+}
+
+std::string signal_text(const json &line) {
+    const std::string phase = shown(line, "phase");
+    std::string text = fmt::format("--- {} {} {{{}", shown(line, "name"), phase, shown(line, "code_name"));
+    if (const auto address = shown(line, "address"); !address.empty())
+        text += ", address " + address;
+    if (const std::string sender = who_text(object_of(line, "sender")); !sender.empty())
+        text += ", from " + sender;
+    if (const auto outcome = shown(line, phase == "delivered" ? "disposition" : "result"); !outcome.empty())
+        text += ", " + outcome;
+    return text + "} ---";
+}
+
+std::string other_text(const json &line, std::string_view kind) {
+    std::string text = fmt::format("*** {}", terminal_text(kind));
+    if (const auto name = shown(line, "name"); !name.empty() && name != kind)
+        text += ' ' + name;
+    if (const auto path = shown(line, "path"); !path.empty())
+        text += ' ' + path;
+    if (const auto comm = shown(line, "comm"); !comm.empty())
+        text += " (" + comm + ')';
+    if (const auto child = line_number(line, "child"))
+        text += fmt::format(" {}", *child);
+    if (const auto status = shown(line, "status_text"); !status.empty())
+        text += ": " + status;
+    return text + memory_text(line) + " ***";
+}
+
+struct Unit {
+    double ns;
+    const char *name;
+};
+constexpr Unit units[] = {{1, "ns"},     {1e3, "µs"},   {1e6, "ms"},   {1e9, "s"},
+                          {60e9, "min"}, {3600e9, "h"}, {86400e9, "d"}};
+
+// digits significant ones, in the largest unit that leaves something before the point
+std::string scaled(double ns, int digits, bool sign) {
+    std::size_t unit = 0;
+    const double magnitude = std::fabs(ns);
+    const double almost = 1 - 0.5 * std::pow(10, -digits); // 999.6 µs is 1 ms when rounded
+    while (unit + 1 < std::size(units) && magnitude >= units[unit + 1].ns * almost)
+        ++unit;
+    const double value = ns / units[unit].ns;
+    const int before = std::fabs(value) >= 1 ? static_cast<int>(std::log10(std::fabs(value))) + 1 : 1;
+    const int after = unit == 0 ? 0 : std::max(0, digits - before);
+    return sign ? fmt::format("{:+.{}f} {}", value, after, units[unit].name)
+                : fmt::format("{:.{}f} {}", value, after, units[unit].name);
+}
+
+} // namespace
+
+std::string relative_time(std::int64_t ns) {
+    constexpr std::size_t width = 12;
+    std::string text = scaled(static_cast<double>(ns), 4, true);
+    const std::size_t columns = text.size() - (text.find("µ") != std::string::npos ? 1 : 0);
+    return columns < width ? std::string(width - columns, ' ') + text : text;
+}
+
+std::string duration_text(std::int64_t ns) {
+    return scaled(static_cast<double>(ns), 3, false);
+}
+
+std::string timeline_text(const json &line, std::int64_t reference_ns) {
+    if (!line.is_object())
+        return std::string(14, ' ') + "(no timeline line)";
+    const std::int64_t t = line_number(line, "t_ns").value_or(reference_ns);
+    // hostile times: the difference must not overflow
+    std::int64_t relative;
+    if (__builtin_sub_overflow(t, reference_ns, &relative))
+        relative =
+            t < reference_ns ? std::numeric_limits<std::int64_t>::min() : std::numeric_limits<std::int64_t>::max();
+    const std::string_view kind = line_text(line, "kind");
+    std::string text = relative_time(relative) + "  ";
+    if (kind == "syscall" || kind == "open")
+        text += call_text(line);
+    else if (kind == "signal")
+        text += signal_text(line);
+    else if (kind == "trigger")
+        text += "*** " + shown(line, "name");
+    else
+        text += other_text(line, kind.empty() ? "event" : kind);
+    return text;
+}
+
+} // namespace incident::capture

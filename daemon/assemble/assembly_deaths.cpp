@@ -1,0 +1,160 @@
+// Processes that die: which rules their death concerns, and deaths whose event was lost.
+#include "daemon/assemble/assembly.h"
+
+#include "daemon/facts/facts.h"
+#include "daemon/os/clocks.h"
+#include "daemon/record/thread_limits.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace incident::daemon {
+
+namespace {
+
+rules::Event signal_event(const bpf::death_event &event, const std::optional<bpf::process_entry> &entry,
+                          rules::ProcessFacts facts) {
+    rules::SignalEvent signal;
+    signal.number = event.number;
+    signal.fatal = event.fatal != 0;
+    // si_code > 0 is the kernel's own (include/uapi/asm-generic/siginfo.h: SI_FROMKERNEL)
+    signal.from_kernel = event.has_siginfo && event.code > 0;
+    if (entry && !signal.from_kernel) {
+        const bpf::signal_record *last = nullptr;
+        for (const auto &record : entry->signal)
+            if (record.seq && record.phase == bpf::SIGNAL_GENERATED && record.number == event.number &&
+                (!last || record.seq > last->seq))
+                last = &record;
+        if (last) {
+            signal.sender_pid = last->sender_tgid;
+            signal.sender_uid = last->sender_uid;
+            signal.sender_comm = text_of(last->sender_comm);
+        }
+    }
+    return {event.h.t_ns, std::move(facts), std::move(signal)};
+}
+
+} // namespace
+
+void Assembler::expect_death(std::uint32_t tgid, std::uint64_t start_boot_ns) {
+    constexpr std::size_t most = 1024; // [safety] dumps_per_hour keeps it far below
+    if (expected_deaths_.size() >= most)
+        expected_deaths_.clear();
+    expected_deaths_.emplace(tgid, start_boot_ns);
+}
+
+void Assembler::on_death(const bpf::death_event &event) {
+    const Key key{event.h.tgid, event.h.process_start_boot_ns, event.fatal ? 0 : event.h.tid};
+    Assembly assembly;
+    assembly.facts = facts_of(os_, event);
+    assembly.input.process.event = event;
+    assembly.input.process.threads_expected = event.threads;
+    assembly.input.process.entry = recorder_.process(event.h.tgid);
+    assembly.input.clocks = read_clocks(boot_id_);
+    assembly.input.signal_seen_ns = assembly.input.clocks.monotonic_ns;
+    assembly.last_event_ns = assembly.input.clocks.monotonic_ns;
+    assembly.moment_seen = assembly.context_expected = true;
+    decide_death(assembly);
+    if (!event.fatal && join(key, assembly))
+        return;
+    if (assembly.rule && !event.fatal)
+        look_at_threads(assembly);
+    assemblies_.insert_or_assign(key, std::move(assembly));
+}
+
+// The rules about signals, then those about ends, then those about the OOM killer.
+void Assembler::decide_death(Assembly &assembly) {
+    const auto &event = assembly.input.process.event;
+    const auto &entry = assembly.input.process.entry;
+    if (event.fatal && expected_deaths_.erase({event.h.tgid, event.h.process_start_boot_ns})) {
+        spdlog::info("pid {} ({}) dies of the signal sent for an earlier incident", event.h.tgid, assembly.facts.comm);
+        return;
+    }
+    ask_rules(assembly, signal_event(event, entry, assembly.facts));
+    if (event.fatal)
+        ask_rules(assembly, {event.h.t_ns, assembly.facts, rules::ExitEvent{0, event.number}});
+    if (plan_.oom && event.fatal && entry && entry->kernel_kill_ns) {
+        assembly.perhaps_oom = true;
+        assembly.oom = ooms_.take(event.h.tgid);
+        decide_oom(assembly);
+    }
+    if (!assembly.rule && !assembly.perhaps_oom)
+        ++counters_.unmatched;
+}
+
+void Assembler::decide_oom(Assembly &assembly) {
+    if (!assembly.oom || assembly.closed)
+        return;
+    assembly.perhaps_oom = false;
+    const auto &event = assembly.input.process.event;
+    const bool had_rule = assembly.rule.has_value();
+    ask_rules(assembly, {event.h.t_ns, assembly.facts, rules::OomEvent{assembly.oom->cgroup}});
+    if (!had_rule && assembly.rule)
+        for (auto &thread : assembly.input.process.threads)
+            keep_wanted(assembly.rule->context, thread);
+}
+
+// A thread's process: its own, one that an assembly knows it in, or as /proc says.
+std::uint32_t Assembler::process_of(std::uint32_t tid) const {
+    for (const auto &[key, assembly] : assemblies_)
+        if (key.tgid == tid ||
+            std::ranges::any_of(assembly.input.process.threads, [&](const auto &thread) { return thread.tid == tid; }))
+            return key.tgid;
+    for (std::uint32_t slot = 0; slot < recorder_.slots(); ++slot)
+        if (const auto header = recorder_.header(slot); header.tid == tid && header.state != bpf::SLOT_FREE)
+            return header.tgid;
+    return tid;
+}
+
+void Assembler::on_oom(const bpf::oom_event &event) {
+    const std::uint32_t victim = process_of(event.victim);
+    ooms_.note(event, victim);
+    for (auto &[key, assembly] : assemblies_)
+        if (key.tgid == victim && key.tid == 0 && assembly.perhaps_oom && !assembly.closed) {
+            assembly.oom = ooms_.take(victim);
+            decide_oom(assembly);
+            return;
+        }
+}
+
+void Assembler::find_lost(std::uint64_t now_ns) {
+    // Younger deaths may still have their event on the way.
+    constexpr std::uint64_t settled_ns = 200'000'000;
+    for (const auto tgid : recorder_.processes()) {
+        const auto entry = recorder_.process(tgid);
+        if (!entry || !entry->death_ns || entry->death_ns + settled_ns > now_ns)
+            continue;
+        constexpr std::uint32_t sent = 1; // process_entry.death_event: it waits in the ring buffer, or was read
+        if (entry->death_event == sent || assemblies_.contains({tgid, entry->start_boot_ns, 0}))
+            continue;
+        bpf::death_event event{};
+        event.h = {bpf::EVENT_DEATH, EVENT_LAYOUT, entry->death_ns, tgid, entry->death_tid, entry->start_boot_ns, 0};
+        event.fatal = 1;
+        event.number = entry->death_signal;
+        event.delivered = entry->death_signal;
+        event.code = entry->death_code;
+        event.address = entry->death_address;
+        event.has_siginfo = entry->death_code != 0;
+        event.uid = event.euid = entry->uid;
+        event.parent_tgid = entry->parent_tgid;
+        event.parent_start_boot_ns = entry->parent_start_boot_ns;
+        std::memcpy(event.parent_comm, entry->parent_comm, sizeof(event.parent_comm));
+        event.threads = entry->threads_sent + entry->threads_unsent;
+        for (const auto slot : recorder_.slots_of(tgid, entry->start_boot_ns)) {
+            const auto header = recorder_.header(slot);
+            if (header.tid == tgid || !event.leader_comm[0])
+                std::memcpy(event.leader_comm, header.comm, sizeof(event.leader_comm));
+            if (header.tid == entry->death_tid)
+                std::memcpy(event.comm, header.comm, sizeof(event.comm));
+        }
+        spdlog::warn("the death event of pid {} was lost (ring buffer full): made from the process table", tgid);
+        tidy(event);
+        on_death(event);
+        if (entry->gone_ns)
+            on_gone(event.h);
+    }
+}
+
+} // namespace incident::daemon

@@ -1,0 +1,146 @@
+// Processes that live on: what made a rule fire, and the snapshot of all their threads.
+#include "daemon/assemble/assembly.h"
+
+#include "daemon/facts/facts.h"
+#include "daemon/os/clocks.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace incident::daemon {
+
+namespace {
+
+// A signal that was dropped where it was sent: no event of its target's own tells of it.
+void add_ignored(const capture::Trigger &trigger, bpf::death_event &event) {
+    const auto *signal = std::get_if<capture::SignalTrigger>(&trigger);
+    if (!signal || !signal->ignored)
+        return;
+    event.number = signal->ignored->number;
+    event.delivered = static_cast<std::uint32_t>(event.number);
+    event.code = signal->ignored->code;
+    event.si_errno = signal->ignored->si_errno;
+    event.address = signal->ignored->address;
+    event.disposition = bpf::DISPOSITION_IGNORED;
+    event.fatal = 0;
+}
+
+} // namespace
+
+void Assembler::occur(Occurrence occurrence) {
+    hooks_.on_occurrence(occurrence);
+    Assembly assembly;
+    assembly.facts = occurrence.event.process;
+    assembly.input.trigger = std::move(occurrence.trigger);
+    auto &event = assembly.input.process.event;
+    event.h = occurrence.whom;
+    event.h.t_ns = occurrence.event.t_ns;
+    event.h.layout = EVENT_LAYOUT;
+    event.uid = event.euid = assembly.facts.uid;
+    add_ignored(assembly.input.trigger, event);
+    assembly.facts.comm.copy(event.leader_comm, COMM_LEN - 1);
+    occurrence.comm.copy(event.comm, COMM_LEN - 1);
+    assembly.input.clocks = read_clocks(boot_id_);
+    assembly.input.signal_seen_ns = assembly.last_event_ns = assembly.input.clocks.monotonic_ns;
+    assembly.context_expected = occurrence.captured;
+    assembly.dumped = occurrence.dumped;
+    ask_rules(assembly, occurrence.event);
+    if (!assembly.rule && occurrence.dumped)
+        tell_of_dump(assembly, occurrence);
+    if (!assembly.rule) {
+        ++counters_.unmatched;
+        return;
+    }
+    const auto &whom = event.h;
+    const Key key{whom.tgid, whom.process_start_boot_ns, whom.tid};
+    if (join(key, assembly))
+        return;
+    if (whom.tgid)
+        assembly.input.process.entry = recorder_.process(whom.tgid);
+    if (assembly.dumped) // at once: its death may be the next event
+        expect_death(whom.tgid, whom.process_start_boot_ns);
+    look_at_threads(assembly);
+    assemblies_.insert_or_assign(key, std::move(assembly));
+}
+
+// The kernel side has made the process dump core.  Whatever the rules of now say of it, that is told, by the rule it
+// did it for.
+void Assembler::tell_of_dump(Assembly &assembly, const Occurrence &occurrence) {
+    if (!occurrence.dumped_by) {
+        spdlog::error("{} was sent to pid {} ({}) by the kernel side for a rule of {} reloads ago", occurrence.dumped,
+                      occurrence.whom.tgid, occurrence.comm, RuleHistory::generations_kept);
+        return;
+    }
+    rules::Decision decision;
+    decision.rule = occurrence.dumped_by->rule.get();
+    decision.condition = occurrence.dumped_by->condition;
+    decision.verdict = rules::Verdict::Fire;
+    fire(assembly, decision);
+}
+
+// A firing about a thread whose bundle is being made is told of by that bundle.
+bool Assembler::join(const Key &key, const Assembly &fired) {
+    const auto open = assemblies_.find(key);
+    if (open == assemblies_.end() || open->second.closed || !open->second.rule || !fired.rule)
+        return false;
+    spdlog::info("rule {} fired for thread {} while {}'s bundle of it was being made: one bundle", fired.rule->name,
+                 key.tid, open->second.rule->name);
+    ++counters_.joined;
+    if (fired.dumped) { // it says that as well
+        open->second.dumped = fired.dumped;
+        expect_death(key.tgid, key.start_boot_ns);
+    }
+    return true;
+}
+
+// All threads of a process that lives on; their events are read later in the same turn.
+void Assembler::look_at_threads(Assembly &assembly) {
+    const auto &whom = assembly.input.process.event.h;
+    if (whom.tgid == 0)
+        return;
+    if (auto taken = recorder_.snapshot(whom.tgid); !taken)
+        assembly.collected.results.push_back({"threads", false, taken.error().what, 0});
+}
+
+// Is that living process the key's?  A kernel thread may be known by its id alone.
+bool Assembler::is_of(const Key &key, const bpf::event_header &event) {
+    return key.tid != 0 && key.tgid == event.tgid &&
+           (key.start_boot_ns == 0 || key.start_boot_ns == event.process_start_boot_ns);
+}
+
+// The process as the kernel side saw it: in the thread's own context, or from outside,
+// which knows less.
+void Assembler::on_moment(const bpf::death_event &event) {
+    const bool own_context = event.args_length != 0 || event.auxv[0] != 0;
+    for (auto &[key, assembly] : assemblies_) {
+        if (!is_of(key, event.h) || assembly.closed)
+            continue;
+        auto &known = assembly.input.process.event;
+        assembly.input.process.threads_expected = event.threads;
+        const auto *signal = std::get_if<capture::SignalTrigger>(&assembly.input.trigger);
+        const bool taken_here = known.number && !(signal && signal->ignored); // its own event knows more
+        if (assembly.moment_seen && (!own_context || known.fatal || taken_here))
+            continue;
+        const auto head = known.h;
+        char comm[COMM_LEN];
+        std::memcpy(comm, known.comm, sizeof(comm));
+        known = event;
+        known.h = head; // when and in which thread it happened
+        if (!head.process_start_boot_ns)
+            known.h.process_start_boot_ns = event.h.process_start_boot_ns;
+        if (comm[0])
+            std::memcpy(known.comm, comm, sizeof(comm));
+        add_ignored(assembly.input.trigger, known);
+        if (assembly.facts.exe.empty()) // gone before /proc was read
+            assembly.facts.exe = path_of(event.exe);
+        if (assembly.facts.cgroup.empty()) {
+            assembly.facts.cgroup = cgroup_of(event.cgroup, event.cgroup_parts);
+            assembly.facts.unit = capture::unit_of_cgroup(assembly.facts.cgroup);
+        }
+        assembly.moment_seen = true;
+    }
+}
+
+} // namespace incident::daemon

@@ -1,0 +1,50 @@
+// sd-event, owned: descriptors, signals and one-shot timers with C++ callbacks.
+#pragma once
+
+#include "capture/os/result.h"
+
+#include <systemd/sd-bus.h>
+#include <systemd/sd-event.h>
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <list>
+#include <memory>
+
+namespace incident::daemon {
+
+class EventLoop {
+public:
+    using Callback = std::function<void()>;
+
+    static Result<EventLoop> create();
+    Status on_readable(int fd, Callback callback);
+    static Status block_signals(std::initializer_list<int> numbers); // for this thread and those it makes
+    Status on_signal(int number, Callback callback);                 // a blocked one
+    Status on_bus(sd_bus *bus);                                      // its calls and answers
+    // A timer, off until armed.
+    class Timer {
+    public:
+        void arm_in(std::uint64_t ns);
+        bool armed() const;
+
+    private:
+        friend class EventLoop;
+        sd_event_source *source_ = nullptr;
+        sd_event *event_ = nullptr;
+    };
+    Result<Timer> timer(Callback callback);
+    void watchdog(); // feeds systemd's watchdog where it is on
+    Status run();
+    void stop();
+
+private:
+    struct Free {
+        void operator()(sd_event *event) const { sd_event_unref(event); }
+    };
+    std::unique_ptr<sd_event, Free> event_;
+    std::list<Callback> callbacks_; // stable addresses: sources point at them
+};
+
+} // namespace incident::daemon

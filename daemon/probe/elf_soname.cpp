@@ -1,0 +1,129 @@
+#include "daemon/probe/elf_soname.h"
+
+#include "capture/os/process_files.h"
+
+#include <elf.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+
+namespace incident::daemon {
+
+namespace {
+
+constexpr std::size_t segments_max = 512;
+constexpr std::size_t entries_max = 4096;      // of the dynamic section
+constexpr std::uint64_t cache_max = 16u << 20; // bytes
+constexpr std::uint32_t cache_libraries_max = 100'000;
+
+bool read_at(int fd, std::uint64_t offset, void *to, std::size_t length) {
+    if (offset > static_cast<std::uint64_t>(INT64_MAX) - length)
+        return false;
+    for (std::size_t done = 0; done < length;) {
+        const ssize_t got =
+            ::pread(fd, static_cast<char *>(to) + done, length - done, static_cast<off_t>(offset + done));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return false;
+        done += static_cast<std::size_t>(got);
+    }
+    return true;
+}
+
+std::optional<std::uint64_t> offset_of(const std::vector<Elf64_Phdr> &segments, std::uint64_t address) {
+    for (const auto &segment : segments)
+        if (segment.p_type == PT_LOAD && address >= segment.p_vaddr && address - segment.p_vaddr < segment.p_filesz)
+            return segment.p_offset + (address - segment.p_vaddr);
+    return std::nullopt;
+}
+
+std::string string_at(int fd, std::uint64_t offset) {
+    char text[soname_max + 1];
+    std::size_t length = 0;
+    while (length < sizeof(text)) { // the file may end before
+        const ssize_t got = ::pread(fd, text + length, sizeof(text) - length, static_cast<off_t>(offset + length));
+        if (got <= 0)
+            break;
+        length += static_cast<std::size_t>(got);
+    }
+    const std::size_t end = ::strnlen(text, length);
+    return end < length ? std::string(text, end) : std::string();
+}
+
+} // namespace
+
+std::string elf_soname(int fd) {
+    Elf64_Ehdr header{};
+    if (!read_at(fd, 0, &header, sizeof(header)) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
+        header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB ||
+        header.e_machine != EM_X86_64 || header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phnum > segments_max)
+        return {};
+    std::vector<Elf64_Phdr> segments(header.e_phnum);
+    if (!read_at(fd, header.e_phoff, segments.data(), segments.size() * sizeof(Elf64_Phdr)))
+        return {};
+    const auto dynamic = std::ranges::find(segments, static_cast<Elf64_Word>(PT_DYNAMIC), &Elf64_Phdr::p_type);
+    if (dynamic == segments.end())
+        return {};
+    std::vector<Elf64_Dyn> entries(std::min<std::uint64_t>(dynamic->p_filesz / sizeof(Elf64_Dyn), entries_max));
+    if (!read_at(fd, dynamic->p_offset, entries.data(), entries.size() * sizeof(Elf64_Dyn)))
+        return {};
+    std::optional<std::uint64_t> name, names;
+    for (const auto &entry : entries) {
+        if (entry.d_tag == DT_NULL)
+            break;
+        if (entry.d_tag == DT_SONAME)
+            name = entry.d_un.d_val;
+        else if (entry.d_tag == DT_STRTAB)
+            names = offset_of(segments, entry.d_un.d_ptr);
+    }
+    std::uint64_t at = 0;
+    if (!name || !names || __builtin_add_overflow(*names, *name, &at) || at > static_cast<std::uint64_t>(INT64_MAX) / 2)
+        return {};
+    return string_at(fd, at);
+}
+
+// glibc, sysdeps/generic/dl-cache.h: struct cache_file_new and its entries; offsets count from the header.
+std::vector<std::string> cached_sonames(const std::string &cache) {
+    struct Header {
+        char magic[20]; // "glibc-ld.so.cache1.1"
+        std::uint32_t libraries, strings;
+        std::uint8_t flags[4];
+        std::uint32_t extensions, unused[3];
+    };
+    struct Entry {
+        std::int32_t flags;
+        std::uint32_t key, value, unused;
+        std::uint64_t hardware;
+    };
+    static_assert(sizeof(Header) == 48 && sizeof(Entry) == 24);
+    constexpr std::string_view magic = "glibc-ld.so.cache1.1";
+    const auto file = capture::open_regular(-1, cache);
+    struct stat status {};
+    if (!file || ::fstat(file->get(), &status) != 0 || static_cast<std::uint64_t>(status.st_size) > cache_max)
+        return {};
+    std::string bytes(static_cast<std::size_t>(status.st_size), '\0');
+    Header header{};
+    if (bytes.size() < sizeof(header) || !read_at(file->get(), 0, bytes.data(), bytes.size()))
+        return {};
+    std::memcpy(&header, bytes.data(), sizeof(header));
+    if (std::string_view(header.magic, magic.size()) != magic)
+        return {};
+    std::vector<std::string> names;
+    for (std::uint32_t i = 0; i < std::min(header.libraries, cache_libraries_max); ++i) {
+        Entry entry{};
+        const std::size_t at = sizeof(header) + i * sizeof(entry);
+        if (at + sizeof(entry) > bytes.size())
+            break;
+        std::memcpy(&entry, bytes.data() + at, sizeof(entry));
+        if (entry.key < bytes.size() && bytes.find('\0', entry.key) != std::string::npos)
+            names.emplace_back(bytes.c_str() + entry.key);
+    }
+    return names;
+}
+
+} // namespace incident::daemon

@@ -1,0 +1,73 @@
+// Probes at the places where calls end without a return, in the processes whose calls are
+// watched; and what they prove: that a call which has no return yet is still running.
+//
+// Attached before the probes of the functions themselves, so that whatever leaves a call that
+// was seen to begin is seen as well.  Libraries that a process maps later are looked for a few
+// times, and once more when it matters: a call that began before all code of its process was
+// covered is not told as running.
+#pragma once
+
+#include "capture/os/maps.h"
+#include "daemon/probe/exit_points.h"
+#include "daemon/probe/probe_end.h"
+
+#include <map>
+#include <set>
+
+namespace incident::daemon {
+
+class ExitProbes {
+public:
+    static constexpr std::size_t files_max = 4096; // mapped files whose places are remembered
+
+    explicit ExitProbes(const ProbeTools &tools) : tools_(tools) {}
+    ~ExitProbes();
+
+    // From now on in every process, or in these; both nothing: nowhere.
+    void want(bool everywhere, std::set<std::uint32_t> processes);
+    // Looks at what the process has mapped now; files never seen are probed as wanted.
+    void look_in(std::uint32_t pid);
+    // Nothing is followed while off.
+    void turn(bool on);
+    bool wanted() const { return everywhere_ || !processes_.empty(); }
+
+    // Why it is not proven that a call with this frame is still running; "": it is, for every way out of its
+    // process's code has been watched since the call began, and the stack still has it.
+    // function: the frame is a function's, not of a pair.
+    std::string doubt(std::uint32_t tgid, std::uint32_t tid, const bpf::call_frame &frame, bool function);
+
+private:
+    struct Key { // as /proc/PID/maps has it
+        std::uint32_t major, minor;
+        std::uint64_t inode;
+        auto operator<=>(const Key &) const = default;
+    };
+    using Links = std::vector<LatencyKernel::Link>;
+    struct Standing {
+        Links links;
+        std::uint64_t since_ns = 0; // monotonic: all places are probed
+    };
+    struct File {
+        std::string path;
+        UniqueFd fd; // only where there is something to probe
+        FileExits exits;
+        std::string refused; // why it could not be read, or not be probed
+        Standing everywhere;
+        std::map<std::uint32_t, Standing> by_process;
+    };
+
+    void look_on_host();
+    File &know(const Key &key, TargetFile target);
+    void look_at(std::uint32_t pid, const capture::Maps &maps);
+    void follow(File &file);
+    Standing put(File &file, std::optional<std::uint32_t> pid);
+    void drop(Standing &standing);
+    std::string uncovered(std::uint32_t pid, const capture::Maps &maps, std::uint64_t since_ns) const;
+
+    const ProbeTools &tools_;
+    bool everywhere_ = false, on_ = true, host_seen_ = false;
+    std::set<std::uint32_t> processes_;
+    std::map<Key, File> files_;
+};
+
+} // namespace incident::daemon

@@ -1,0 +1,37 @@
+// What a probe costs is measured on functions of the daemon's own: their CPU time with and without it.
+#pragma once
+
+#include "capture/os/result.h"
+#include "daemon/os/clocks.h"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace incident::daemon {
+
+// Offset of the function's first byte in /proc/self/exe, bytes.  Error: it is not mapped from a file.
+Result<std::uint64_t> own_file_offset(std::uint64_t address);
+
+template <typename Function> Result<std::uint64_t> own_file_offset(Function *function) {
+    return own_file_offset(reinterpret_cast<std::uint64_t>(function));
+}
+
+// ns of CPU time of a call, in the quickest of the rounds: others on this CPU are not part of the price.  call is given
+// the number of the call, from 1.
+template <typename Call> std::uint64_t quickest_call(unsigned rounds, unsigned calls, Call call) {
+    std::uint64_t best = ~0ull;
+    for (unsigned round = 0; round < rounds; ++round) {
+        const std::uint64_t begin = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+        for (unsigned i = 0; i < calls; ++i)
+            call(round * calls + i + 1);
+        best = std::min(best, clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin);
+    }
+    return best / calls;
+}
+
+// What was added to a call, ns; a measurement that came out quicker than without says nothing was.
+inline std::uint64_t added_ns(std::uint64_t with, std::uint64_t without) {
+    return with - std::min(with, without);
+}
+
+} // namespace incident::daemon

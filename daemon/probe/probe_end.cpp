@@ -1,0 +1,233 @@
+#include "daemon/probe/probe_end.h"
+
+#include "capture/collect/collectors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace incident::daemon {
+
+namespace {
+
+using Sites = std::vector<ProbeSite>;
+
+Result<Sites> resolve(int fd, const ProbePoint &point, bool wants_return, const UprobeAbilities &abilities,
+                      const DebugRoots &debug) {
+    if (point.kind == ProbePoint::Kind::Usdt)
+        return find_usdt(fd, point.provider, point.name, abilities);
+    return find_function(fd, {point.symbol, point.offset, wants_return}, abilities, debug);
+}
+
+// The ends of a pair have no common stack pointer to be known by.
+bool is_keyed(const ProbeSite &site, ProbeEnd::Kind kind) {
+    return site.calls == ProbeSite::Calls::OfGoroutine ||
+           (site.calls == ProbeSite::Calls::OfStack && kind == ProbeEnd::Kind::Function);
+}
+
+} // namespace
+
+bool ProbeEnd::knows(const FileIdentity &identity) const {
+    return std::ranges::any_of(files_, [&](const File &file) { return file.target.identity == identity; });
+}
+
+Result<bool> ProbeEnd::add(TargetFile target, const ProbeTools &tools) {
+    if (knows(target.identity))
+        return false;
+    if (const auto known = refusals_.find(target.identity); known != refusals_.end())
+        return fail(known->second);
+    const std::string what =
+        point_.kind == ProbePoint::Kind::Usdt ? point_.provider + ":" + point_.name : point_.symbol;
+    const std::string path = target.path;
+    const FileIdentity identity = target.identity;
+    // The reader keeps the file: one that hangs is left to it.
+    auto file = std::make_shared<TargetFile>(std::move(target));
+    auto sites = capture::within<Sites>(resolve_patience, [file, point = point_, wants_return = kind_ == Kind::Function,
+                                                           abilities = tools.abilities, debug = tools.debug] {
+        return resolve(file->fd.get(), point, wants_return, abilities, debug);
+    });
+    if (!sites) {
+        const bool busy = sites.error().code == EBUSY; // which says nothing of this file
+        Error refusal = std::move(sites.error()).in(what).in(path);
+        if (!busy && refusals_.size() < refusals_max)
+            refusals_.emplace(identity, refusal.what);
+        return fail(std::move(refusal));
+    }
+    // Processes may still run what a deploy replaced, but not the one before that.
+    if (files_.size() >= files_max) {
+        detach(files_.front(), tools);
+        files_.erase(files_.begin());
+    }
+    files_.push_back({std::move(*file), std::move(*sites), {}, {}});
+    return true;
+}
+
+bool ProbeEnd::drop_changed(const ProbeTools &tools) {
+    return std::erase_if(files_, [&](File &file) {
+               const auto now = identify(file.target.fd.get());
+               if (now && *now == file.target.identity)
+                   return false;
+               detach(file, tools);
+               return true;
+           }) > 0;
+}
+
+// The leaving side first, so that no call is seen entered whose return is not.
+Result<ProbeEnd::Links> ProbeEnd::put(const File &file, std::optional<std::uint32_t> pid,
+                                      const ProbeTools &tools) const {
+    Links links;
+    // the link to our own descriptor is the very file that was read
+    Recorder::UprobePoint point{fmt::format("/proc/self/fd/{}", file.target.fd.get()), 0, 0, pid};
+    const auto attach = [&](Recorder::UprobeRole role, std::uint64_t offset, std::uint64_t semaphore,
+                            std::uint64_t flags) -> Status {
+        point.offset = offset;
+        point.semaphore = semaphore;
+        point.flags = flags;
+        auto link = tools.kernel.attach(role, point, probe_);
+        if (!link)
+            return fail(std::move(link.error()).in(file.target.path));
+        links.push_back(std::move(*link));
+        return {};
+    };
+    for (const auto &site : file.sites) {
+        Status done;
+        const bool keyed = is_keyed(site, kind_);
+        const std::uint64_t flags = !keyed                                    ? 0
+                                    : site.calls == ProbeSite::Calls::OfStack ? BY_STACK_POINTER
+                                    : kind_ == Kind::Function                 ? 0
+                                                                              : OF_PAIR;
+        if (kind_ == Kind::Function && site.returns.empty())
+            done = attach(Recorder::UprobeRole::LeaveCall, site.offset, 0, 0);
+        for (const auto offset : site.returns)
+            if (done)
+                done = attach(keyed ? Recorder::UprobeRole::LeaveKeyed : Recorder::UprobeRole::LeaveAtRet, offset, 0,
+                              flags);
+        if (done && keyed)
+            done = attach(kind_ == Kind::Leave ? Recorder::UprobeRole::LeaveKeyed : Recorder::UprobeRole::EnterKeyed,
+                          site.offset, 0, flags);
+        else if (done)
+            done =
+                attach(kind_ == Kind::Function ? Recorder::UprobeRole::EnterCall
+                       : kind_ == Kind::Enter  ? Recorder::UprobeRole::EnterPair
+                                               : Recorder::UprobeRole::LeavePair,
+                       site.offset, site.semaphore, kind_ == Kind::Function && !site.returns.empty() ? KEEP_RETURN : 0);
+        if (!done) {
+            std::ranges::reverse(links);
+            tools.detacher.drop(std::move(links));
+            return fail(done.error());
+        }
+    }
+    std::ranges::reverse(links); // detached in this order: the entering side first
+    return links;
+}
+
+Status ProbeEnd::attach_everywhere(const ProbeTools &tools) {
+    Status first;
+    for (auto &file : files_) {
+        if (!file.everywhere.empty())
+            continue;
+        auto links = put(file, std::nullopt, tools);
+        if (!links) {
+            if (first)
+                first = fail(links.error());
+            continue;
+        }
+        file.everywhere = std::move(*links);
+        for (auto &[pid, old] : file.by_process)
+            tools.detacher.drop(std::move(old));
+        file.by_process.clear();
+    }
+    return first;
+}
+
+Status ProbeEnd::attach(std::uint32_t pid, const ProbeTools &tools) {
+    Status first;
+    for (auto &file : files_) {
+        if (!file.everywhere.empty() || file.by_process.contains(pid))
+            continue;
+        auto links = put(file, pid, tools);
+        if (links)
+            file.by_process.emplace(pid, std::move(*links));
+        else if (first)
+            first = fail(links.error());
+    }
+    return first;
+}
+
+void ProbeEnd::detach(std::uint32_t pid, const ProbeTools &tools) {
+    for (auto &file : files_)
+        if (const auto it = file.by_process.find(pid); it != file.by_process.end()) {
+            tools.detacher.drop(std::move(it->second));
+            file.by_process.erase(it);
+        }
+}
+
+void ProbeEnd::detach(File &file, const ProbeTools &tools) {
+    tools.detacher.drop(std::move(file.everywhere));
+    file.everywhere.clear();
+    for (auto &[pid, links] : file.by_process)
+        tools.detacher.drop(std::move(links));
+    file.by_process.clear();
+}
+
+void ProbeEnd::detach_all(const ProbeTools &tools) {
+    for (auto &file : files_)
+        detach(file, tools);
+}
+
+bool ProbeEnd::keyed() const {
+    return std::ranges::any_of(files_, [this](const File &file) {
+        return std::ranges::any_of(file.sites, [this](const ProbeSite &site) { return is_keyed(site, kind_); });
+    });
+}
+
+bool ProbeEnd::in_go() const {
+    return std::ranges::any_of(files_, [](const File &file) {
+        return std::ranges::any_of(file.sites,
+                                   [](const ProbeSite &site) { return site.calls == ProbeSite::Calls::OfGoroutine; });
+    });
+}
+
+bool ProbeEnd::attached() const {
+    return std::ranges::any_of(files_,
+                               [](const File &file) { return !file.everywhere.empty() || !file.by_process.empty(); });
+}
+
+std::string ProbeEnd::warning() const {
+    for (const auto &file : files_)
+        for (const auto &site : file.sites)
+            if (!site.warning.empty())
+                return fmt::format("{}: {}", site.function.empty() ? point_.name : site.function, site.warning);
+    return {};
+}
+
+std::string ProbeEnd::note() const {
+    for (const auto &file : files_)
+        for (const auto &site : file.sites)
+            if (!site.note.empty())
+                return fmt::format("{} is {}", point_.symbol, site.note);
+    return {};
+}
+
+// What is unknown is taken for dear.
+CallTraps ProbeEnd::traps() const {
+    CallTraps dearest;
+    for (const auto &file : files_)
+        for (const auto &site : file.sites) {
+            CallTraps here;
+            (site.price == ProbePrice::Emulated ? here.emulated : here.stepped) += 1;
+            if (kind_ == Kind::Function)
+                (site.returns.empty() ? here.returned : here.stepped) += 1; // a ret is single-stepped
+            dearest = std::max(dearest, here);
+        }
+    return dearest;
+}
+
+std::vector<std::string> ProbeEnd::paths() const {
+    std::vector<std::string> paths;
+    for (const auto &file : files_)
+        paths.push_back(file.target.path);
+    return paths;
+}
+
+} // namespace incident::daemon

@@ -1,0 +1,305 @@
+// Loading the programs, and the events they send.
+#include "daemon/record/recorder_impl.h"
+
+#include "daemon/plan/syscall_classes.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <fstream>
+
+namespace incident::daemon {
+
+namespace {
+
+constexpr std::uint32_t default_pid_max = 4194304; // PID_MAX_LIMIT, include/linux/threads.h
+
+std::uint32_t read_pid_max() {
+    std::ifstream file("/proc/sys/kernel/pid_max");
+    std::uint32_t value = 0;
+    return file >> value && value > 0 ? value : default_pid_max;
+}
+
+// Who dies has an entry, however many others live.
+std::uint64_t process_entries(const rules::Config::Record &record) {
+    return std::uint64_t(record.processes) + DYING_RESERVE;
+}
+
+} // namespace
+
+// libbpf's own messages of the current operation: shown only where it fails.
+std::string &libbpf_log() {
+    static thread_local std::string log;
+    return log;
+}
+
+int keep_libbpf_message(libbpf_print_level level, const char *format, va_list arguments) {
+    if (level == LIBBPF_DEBUG)
+        return 0;
+    char line[4096];
+    const int length = std::vsnprintf(line, sizeof(line), format, arguments);
+    constexpr std::size_t cap = 64 * 1024;
+    if (length > 0 && libbpf_log().size() < cap)
+        libbpf_log().append(line, std::min<std::size_t>(length, sizeof(line) - 1));
+    return length;
+}
+
+// The last lines of what libbpf said: the verifier's verdict stands at the end.
+std::string libbpf_tail(std::size_t lines) {
+    const std::string &log = libbpf_log();
+    std::size_t at = log.size();
+    for (std::size_t seen = 0; at > 0 && seen <= lines; --at)
+        if (log[at - 1] == '\n')
+            ++seen;
+    return log.substr(at ? at + 1 : 0);
+}
+
+MemoryPlan plan_memory(const rules::Config::Record &record, std::uint32_t pid_max) {
+    MemoryPlan plan;
+    plan.rings = static_cast<std::uint64_t>(record.threads) *
+                 (sizeof(bpf::thread_slot) + sizeof(bpf::thread_side) +
+                  static_cast<std::uint64_t>(record.syscalls) * sizeof(bpf::syscall_record));
+    plan.thread_tables = 4ull * (pid_max + 1ull) + 8ull * STACK_PLACES;
+    plan.processes = process_entries(record) * (sizeof(bpf::process_entry) + 64);
+    plan.events = record.ring_buffer;
+    plan.calls = static_cast<std::uint64_t>(record.threads) * sizeof(bpf::thread_calls) +
+                 KEYED_CALLS * (sizeof(bpf::keyed_call_key) + sizeof(bpf::keyed_call) + 64);
+    return plan;
+}
+
+Status Recorder::Impl::size_maps(std::uint32_t pid_max) {
+    const auto &maps = skeleton->maps;
+    const struct {
+        bpf_map *map;
+        std::uint64_t entries;
+    } sizes[] = {
+        {maps.slot_of, pid_max + 1ull},
+        {maps.threads, record.threads},
+        {maps.records, static_cast<std::uint64_t>(record.threads) * record.syscalls},
+        {maps.sides, record.threads},
+        {maps.calls, record.threads},
+        {maps.call_slots, record.threads / 64 + 1ull},
+        {maps.free_slots, record.threads},
+        {maps.processes, process_entries(record)},
+        {maps.events, record.ring_buffer},
+    };
+    for (const auto &[map, entries] : sizes) {
+        if (entries > UINT32_MAX)
+            return fail(fmt::format("map {} would have {} entries", bpf_map__name(map), entries));
+        if (const int error = bpf_map__set_max_entries(map, static_cast<std::uint32_t>(entries)))
+            return fail(Error::system(fmt::format("sizing map {}", bpf_map__name(map)), -error));
+    }
+    return {};
+}
+
+Status Recorder::Impl::fill_free_slots() {
+    const int queue = bpf_map__fd(skeleton->maps.free_slots);
+    for (std::uint32_t slot = 0; slot < record.threads; ++slot)
+        if (bpf_map_update_elem(queue, nullptr, &slot, BPF_ANY))
+            return fail(Error::system("filling the list of free rings"));
+    skeleton->data->watch_epoch = 1;
+    skeleton->bss->slots_free = record.threads;
+    return {};
+}
+
+Status Recorder::Impl::load(std::uint32_t stack_bytes) {
+    libbpf_log().clear();
+    libbpf_set_print(keep_libbpf_message);
+    libbpf_set_strict_mode(LIBBPF_STRICT_ALL);
+    const std::uint32_t pid_max = read_pid_max();
+    plan = plan_memory(record, pid_max);
+    if (plan.total() > record.memory_limit)
+        return fail(fmt::format(
+            "the configured rings need {} MiB at worst ({} threads with {} syscalls: {} MiB; thread "
+            "tables: {} MiB; {} processes: {} MiB; ring buffer: {} MiB), more than [record] "
+            "memory_limit = {} MiB: lower threads or syscalls, or raise the limit",
+            (plan.total() >> 20) + 1, record.threads, record.syscalls, plan.rings >> 20, plan.thread_tables >> 20,
+            record.processes, plan.processes >> 20, plan.events >> 20, record.memory_limit >> 20));
+    skeleton = recorder_bpf__open();
+    if (!skeleton)
+        return fail(Error::system("opening the BPF programs"));
+    if (auto sized = size_maps(pid_max); !sized)
+        return sized;
+    skeleton->rodata->slots = record.threads;
+    skeleton->rodata->processes_max = record.processes;
+    skeleton->rodata->ring_length = record.syscalls;
+    skeleton->rodata->stack_pages_max =
+        std::min<std::uint32_t>((stack_bytes + STACK_PAGE - 1) / STACK_PAGE, STACK_PAGES_MAX);
+    __u16 classes[2][SYSCALL_CLASSES];
+    fill_syscall_classes(classes, record.all_paths);
+    static_assert(sizeof(classes) == sizeof(skeleton->rodata->syscall_class));
+    std::memcpy(const_cast<void *>(static_cast<const volatile void *>(skeleton->rodata->syscall_class)), classes,
+                sizeof(classes));
+    leave_out_what_is_missing();
+    if (const int error = recorder_bpf__load(skeleton))
+        return fail(Error{
+            fmt::format("the kernel refused the BPF programs: {}\n{}", std::strerror(-error), libbpf_tail()), -error});
+    if (auto filled = fill_free_slots(); !filled)
+        return filled;
+
+    const auto &maps = skeleton->maps;
+    auto map = [](bpf_map *of, bool writable) {
+        return Mapping::of(bpf_map__fd(of), bpf_map__value_size(of), bpf_map__max_entries(of), writable);
+    };
+    auto mapped_threads = map(maps.threads, true), mapped_records = map(maps.records, false),
+         mapped_sides = map(maps.sides, false), mapped_calls = map(maps.calls, false),
+         mapped_call_slots = map(maps.call_slots, false), mapped_syncs = map(maps.txg_syncs, false);
+    for (auto *mapped :
+         {&mapped_threads, &mapped_records, &mapped_sides, &mapped_calls, &mapped_call_slots, &mapped_syncs})
+        if (!*mapped)
+            return fail(mapped->error());
+    threads = std::move(*mapped_threads);
+    records = std::move(*mapped_records);
+    sides = std::move(*mapped_sides);
+    calls = std::move(*mapped_calls);
+    call_slots = std::move(*mapped_call_slots);
+    txg_syncs = std::move(*mapped_syncs);
+    buffer = ring_buffer__new(bpf_map__fd(maps.events), deliver, this, nullptr);
+    if (!buffer)
+        return fail(Error::system("reading the ring buffer"));
+    const int possible = libbpf_num_possible_cpus();
+    if (possible < 1)
+        return fail(Error::system("counting CPUs", -possible));
+    cpus = static_cast<std::uint32_t>(possible);
+    if (const int error = recorder_bpf__attach(skeleton))
+        return fail(
+            Error{fmt::format("attaching the BPF programs: {}\n{}", std::strerror(-error), libbpf_tail()), -error});
+    timespec now{};
+    ::clock_gettime(CLOCK_BOOTTIME, &now);
+    skeleton->bss->recording_since_boot_ns = now.tv_sec * 1'000'000'000ull + now.tv_nsec;
+    return {};
+}
+
+Recorder::Recorder() : impl_(std::make_unique<Impl>()) {}
+Recorder::Recorder(Recorder &&) noexcept = default;
+Recorder &Recorder::operator=(Recorder &&) noexcept = default;
+Recorder::~Recorder() = default;
+
+Result<Recorder> Recorder::start(const rules::Config::Record &record, std::uint32_t stack_bytes) {
+    Recorder recorder;
+    recorder.impl_->record = record;
+    if (auto loaded = recorder.impl_->load(stack_bytes); !loaded)
+        return fail(loaded.error());
+    return recorder;
+}
+
+Status Recorder::snapshot(std::uint32_t tgid) {
+    bpf_iter_link_info info{};
+    info.task.pid = tgid;
+    bpf_iter_attach_opts options{};
+    options.sz = sizeof(options);
+    options.link_info = &info;
+    options.link_info_len = sizeof(info);
+    const Impl::Link link(bpf_program__attach_iter(impl_->skeleton->progs.snapshot_thread, &options));
+    if (!link)
+        return fail(Error::system("walking the process's threads"));
+    const UniqueFd walk(bpf_iter_create(bpf_link__fd(link.get())));
+    if (!walk)
+        return fail(Error::system("walking the process's threads"));
+    char nothing[64]; // the program sends events and prints nothing
+    ssize_t got;
+    do
+        got = ::read(walk.get(), nothing, sizeof(nothing));
+    while (got > 0 || (got < 0 && (errno == EINTR || errno == EAGAIN)));
+    if (got < 0)
+        return fail(Error::system("walking the process's threads"));
+    return {};
+}
+
+int Recorder::fd() const {
+    return ring_buffer__epoll_fd(impl_->buffer);
+}
+
+Status Recorder::consume(const OnEvent &on_event) {
+    impl_->on_event = &on_event;
+    const int consumed = ring_buffer__consume(impl_->buffer);
+    impl_->on_event = nullptr;
+    if (consumed < 0 && consumed != -ECANCELED)
+        return fail(Error::system("reading the ring buffer", -consumed));
+    return {};
+}
+
+Result<UniqueFd> Recorder::count_run_times() {
+    UniqueFd on(bpf_enable_stats(BPF_STATS_RUN_TIME));
+    if (!on)
+        return fail(Error::system("counting the programs' run times"));
+    impl_->skeleton->bss->own_counted = 1;
+    return on;
+}
+
+void Recorder::end_counting() {
+    impl_->skeleton->bss->own_counted = 0;
+}
+
+std::vector<OwnCost> Recorder::own_costs() const {
+    static constexpr const char *programs[] = {"call_over",           "thread_switched",     "thread_woken",
+                                               "bio_queued",          "request_issued",      "request_done",
+                                               "direct_reclaim_ends", "cgroup_reclaim_ends", "tracepoint_hit"};
+    static_assert(std::size(programs) == bpf::OWN_PROGRAMS);
+    const int map = bpf_map__fd(impl_->skeleton->maps.own_costs);
+    std::vector<bpf::own_cost> by_cpu(static_cast<std::size_t>(libbpf_num_possible_cpus()));
+    std::vector<OwnCost> all;
+    bpf::own_key key{}, next{};
+    for (const bpf::own_key *before = nullptr; bpf_map_get_next_key(map, before, &next) == 0; before = &key) {
+        key = next;
+        if (key.program >= bpf::OWN_PROGRAMS || bpf_map_lookup_elem(map, &key, by_cpu.data()) != 0)
+            continue;
+        OwnCost cost{.rules = key.rules, .program = programs[key.program]};
+        for (const bpf::own_cost &one : by_cpu) {
+            cost.runs += one.runs;
+            cost.ns += one.ns;
+        }
+        all.push_back(std::move(cost));
+    }
+    return all;
+}
+
+std::map<std::string, Recorder::RunTime> Recorder::run_times() const {
+    std::map<std::string, RunTime> all;
+    bpf_program *program = nullptr;
+    bpf_object__for_each_program(program, impl_->skeleton->obj) {
+        bpf_prog_info info{};
+        __u32 size = sizeof(info);
+        if (bpf_obj_get_info_by_fd(bpf_program__fd(program), &info, &size) == 0)
+            all[bpf_program__name(program)] = {info.run_cnt, info.run_time_ns};
+    }
+    return all;
+}
+
+LossCounts Recorder::loss_counts() const {
+    LossCounts counts{};
+    std::vector<__u64> per_cpu(impl_->cpus);
+    for (__u32 place = 0; place < bpf::LOSS_PLACES; ++place)
+        if (bpf_map_lookup_elem(bpf_map__fd(impl_->skeleton->maps.losses), &place, per_cpu.data()) == 0)
+            for (const auto count : per_cpu)
+                counts[place] += count;
+    return counts;
+}
+
+std::vector<capture::ProbeState> Recorder::probes() const {
+    std::vector<capture::ProbeState> all;
+    bpf_program *program = nullptr;
+    bpf_object__for_each_program(program, impl_->skeleton->obj) {
+        const std::string name = bpf_program__name(program);
+        const bool core = is_core_program(name);
+        const bool attached = core || impl_->links.contains(name);
+        if (!attached && !impl_->lacking.contains(name))
+            continue; // no rule wants it
+        capture::ProbeState probe{bpf_program__section_name(program), attached ? "active" : "unavailable",
+                                  attached ? "" : impl_->lacking.at(name), 0};
+        bpf_prog_info info{};
+        __u32 size = sizeof(info);
+        if (bpf_obj_get_info_by_fd(bpf_program__fd(program), &info, &size) == 0)
+            probe.missed = info.recursion_misses, probe.runs = info.run_cnt, probe.run_ns = info.run_time_ns;
+        all.push_back(std::move(probe));
+    }
+    return all;
+}
+
+RecorderUse Recorder::use() const {
+    const std::uint32_t free = std::min(impl_->skeleton->bss->slots_free, impl_->record.threads);
+    return {impl_->record.threads - free, impl_->record.threads, impl_->record.processes, impl_->record.syscalls,
+            impl_->plan.total()};
+}
+
+} // namespace incident::daemon

@@ -1,0 +1,56 @@
+#include "daemon/service/preflight.h"
+
+#include <fmt/format.h>
+#include <linux/capability.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+
+namespace incident::daemon {
+
+namespace {
+
+std::uint64_t effective_capabilities() {
+    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+    __user_cap_data_struct data[2]{};
+    if (::syscall(SYS_capget, &header, data))
+        return 0;
+    return data[0].effective | static_cast<std::uint64_t>(data[1].effective) << 32;
+}
+
+bool has(std::uint64_t set, int capability) {
+    return set >> capability & 1;
+}
+
+} // namespace
+
+Status preflight(const std::string &sys_root) {
+    const auto capabilities = effective_capabilities();
+    if (!has(capabilities, CAP_SYS_ADMIN)) {
+        std::string lacking;
+        const std::pair<int, const char *> needed[] = {
+            {CAP_BPF, "CAP_BPF"}, {CAP_PERFMON, "CAP_PERFMON"}, {CAP_SYS_PTRACE, "CAP_SYS_PTRACE"}};
+        for (const auto &[capability, name] : needed)
+            if (!has(capabilities, capability))
+                lacking.append(lacking.empty() ? "" : ", ").append(name);
+        if (!lacking.empty())
+            return fail(fmt::format("not enough privileges (uid {}, without {}): run it as root or as its systemd unit",
+                                    ::geteuid(), lacking));
+    }
+    utsname name{};
+    int major = 0, minor = 0;
+    if (::uname(&name) == 0 && std::sscanf(name.release, "%d.%d", &major, &minor) == 2 &&
+        (major < 6 || (major == 6 && minor < 1)))
+        return fail(fmt::format("kernel {} is too old: 6.1 or newer is needed", name.release));
+    const std::string btf = sys_root + "/kernel/btf/vmlinux";
+    if (::access(btf.c_str(), R_OK))
+        return fail(
+            fmt::format("no kernel BTF ({}: {}): a kernel with CONFIG_DEBUG_INFO_BTF=y is needed, and /sys mounted",
+                        btf, std::strerror(errno)));
+    return {};
+}
+
+} // namespace incident::daemon

@@ -1,0 +1,190 @@
+// Every probe that latency rules ask for: found in files, put into processes, kept within
+// its budget, and watched for calls that last too long.
+//
+// Replaced binaries are noticed by looking (stat) at each named path once a second, and at
+// once where a process that is seen to start runs another file.  Not by inotify: what a path
+// leads to can change at any of its directories and links, inside a container's root as
+// well, and a second of delay after a deploy costs nothing a start does not tell sooner.
+#pragma once
+
+#include "daemon/probe/exit_probes.h"
+#include "daemon/probe/file_looks.h"
+#include "daemon/probe/overdue.h"
+#include "daemon/probe/probe_end.h"
+
+#include <array>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <set>
+
+namespace incident::daemon {
+
+enum class ProbeWhen { Return, Deadline };
+
+// One latency condition of one rule.
+struct WantedProbe {
+    std::string rule;
+    std::size_t condition = 0; // index in the rule
+    ProbePoint enter;
+    std::optional<ProbePoint> leave; // none: the return of `enter`
+    std::uint64_t threshold_ns = 0;
+    ProbeWhen when = ProbeWhen::Return;
+    std::uint32_t max_rate = 50'000; // calls a second
+    bool everyone = false;           // the rule has no `match`: probe every process
+    std::uint32_t dump_bit = 0;      // bit + 1 of the condition, where a slow return may dump core at once …
+    std::uint32_t generation = 0;    // … and of which rules: TriggerPlan::generation
+};
+
+struct ProbeReport {
+    enum class State { Active, Degraded, Unavailable } state = State::Unavailable;
+    std::string rule;
+    std::size_t condition = 0;
+    std::string reason;                               // why not active; of an active one a remark, or ""
+    std::uint64_t off_since_ns = 0, off_until_ns = 0; // monotonic: detached for its rate; 0: not
+    bpf::probe_count count{};
+    std::uint64_t calls_per_second = 0;
+};
+
+class LatencyProbes {
+public:
+    static constexpr std::size_t processes_max = 64; // probed one by one; with more, all of the machine's are
+    static constexpr std::uint64_t tick_ns = 1'000'000'000;
+    static constexpr int ticks_over_rate = 3; // in a row, before a probe is taken off; one at ten times the rate
+    static constexpr std::uint64_t retry_ns = 60'000'000'000;
+    static constexpr std::uint64_t capture_gap_ns = 10'000'000; // between two captures of one probe
+    // How long the event loop waits for a file to be found, longer than any that is only slow takes on a busy host;
+    // a path that did not answer is left alone for retry_ns.
+    static constexpr std::chrono::milliseconds look_patience{2000};
+    static constexpr std::uint64_t exits_max_rate = 10'000; // exceptions and longjmps a second that are followed
+
+    LatencyProbes(LatencyKernel &kernel, capture::OsRoots os, UprobeAbilities abilities, DebugRoots debug = {});
+    ~LatencyProbes(); // takes all probes off; up to a second
+
+    // The rules' probes from now on (monotonic now).  One that was there before and is wanted
+    // again is not touched.  The caller then tells again of every process it knows.
+    // Error: more than PROBES_MAX different ones; those beyond are unavailable.
+    void set(std::vector<WantedProbe> wanted, std::uint64_t now);
+
+    // A process has been seen: at its exec, when rules have changed, when the daemon starts.
+    // matches: whether the rule of this condition wants the process.  Twice is harmless.
+    void process_seen(std::uint32_t pid, const std::function<bool(const WantedProbe &)> &matches, std::uint64_t now);
+    void process_gone(std::uint32_t pid);
+
+    // Monotonic time of the next wake(); OverdueScanner::never while there is no probe.
+    std::uint64_t next_wake() const;
+    // Looks after everything that is due: calls on_overdue for calls that have passed a
+    // "deadline" condition's threshold.
+    void wake(std::uint64_t now, const std::function<void(const OverdueCall &)> &on_overdue);
+
+    // What a trap costs here, for loads(): measured once, as soon as there are probes.
+    void measure_traps();
+    // Probes by key that are taken off until the next call, for what they cost.
+    void hold(std::set<std::string> keys, std::uint64_t now);
+    struct Load {
+        std::string key;
+        std::vector<const WantedProbe *> users; // valid until the next set()
+        bool attached = false;
+        std::uint64_t calls = 0;   // since load
+        std::uint64_t trap_ns = 0; // the kernel's part of a call's price; 0: not measured
+    };
+    std::vector<Load> loads() const; // of probes that are, or but for hold() would be, somewhere
+
+    // The conditions that an event of this probe concerns: each has its own threshold and
+    // `when`; valid until the next set().
+    std::vector<const WantedProbe *> users(std::uint32_t probe) const;
+    std::vector<ProbeReport> reports() const; // one a wanted probe, in the order of set()
+    std::uint64_t left_unseen() const { return scanner_.left_unseen(); }
+
+private:
+    struct Probe {
+        std::uint32_t index = 0; // its id: see PROBE_INDEX
+        std::string key;         // texts of its points
+        std::vector<ProbeEnd> ends;
+        std::vector<std::size_t> users; // into wanted_
+        std::uint32_t max_rate = 0;     // the smallest of its users'
+        bool everyone = false;
+        std::set<std::uint32_t> processes;               // matching ones, while !everywhere
+        std::set<std::uint32_t> forsaken;                // alive, and no longer matching
+        bool everywhere = false;                         // attached for all processes
+        std::array<std::string, 2> problem;              // per end: why it is nowhere
+        std::string refused;                             // the kernel's: why it is not attached
+        std::array<std::optional<FileIdentity>, 2> seen; // what stands at an absolute path
+        std::array<std::uint64_t, 2> silent_until_ns{};  // it did not answer
+        std::uint64_t since_ns = 0;                      // attached (again)
+        std::uint64_t off_until_ns = 0;                  // taken off for its rate; 0: not
+        std::uint64_t off_since_ns = 0;                  // … first, though tried again since; 0: it is well
+        std::uint64_t off_rate = 0;
+        bool held = false;       // taken off by hold()
+        bpf::probe_count base{}; // of whoever had the index before
+        bpf::probe_count last{};
+        std::uint64_t last_ns = 0, rate = 0;
+        int over = 0, under = 0; // ticks in a row over max_rate; within it, since it was put back
+    };
+    struct Lookup { // a library that a young process has not mapped yet
+        std::uint32_t pid, probe;
+        std::uint64_t due_ns;
+        int attempt;
+    };
+
+    // When a library is looked for again in a process that has not mapped it: ns after the
+    // attempt before.  A dynamic loader is done within the first, dlopen may come later.
+    static constexpr std::array<std::uint64_t, 4> look_again_ns = {20'000'000, 200'000'000, 2'000'000'000,
+                                                                   10'000'000'000};
+    static constexpr std::size_t lookups_max = 4096;
+
+    Probe *probe_of(std::uint32_t index);
+    Probe make(const WantedProbe &wanted, const std::string &key);
+    std::optional<std::uint32_t> free_index();
+    struct Looking { // what is looked for at once
+        Probe *probe;
+        bool on_host;                     // what stands at absolute paths
+        std::optional<std::uint32_t> pid; // what this process has
+        int attempt = 0;
+    };
+    void look(const std::vector<Looking> &wanted, std::uint64_t now);
+    std::string executable_of(const Probe &probe, std::uint32_t pid) const;
+    std::vector<FileQuestion> questions_on_host(Probe &probe, std::uint64_t now);
+    std::vector<FileQuestion> questions_about(const Probe &probe, std::uint32_t pid) const;
+    void hear_from_host(Probe &probe, std::size_t end, FileAnswer answer, std::uint64_t now);
+    bool hear_from(Probe &probe, std::size_t end, FileAnswer answer);
+    void attach(Probe &probe, std::uint64_t now);
+    void take_off(Probe &probe);
+    std::string name_of(const Probe &probe) const;
+    void check_rate(Probe &probe, std::uint64_t now);
+    void tick(std::uint64_t now);
+    void tell_kernel(const Probe &probe);
+    void tell_scanner();
+    bool follows_exits(const Probe &probe) const;
+    void follow_exits();
+    void look_for_exits(std::uint32_t pid, std::uint64_t now);
+    void check_exit_rate(std::uint64_t now);
+    std::string doubt(const OverdueCall &call);
+    std::string remarks(const Probe &probe, const bpf::probe_count &count) const;
+    ProbeReport report(const Probe &probe, const WantedProbe &wanted) const;
+
+    LatencyKernel &kernel_;
+    Detacher detacher_; // outlives the ends
+    ProbeTools tools_;
+    ExitProbes exits_;
+    OverdueScanner scanner_;
+    std::vector<WantedProbe> wanted_;
+    std::vector<std::unique_ptr<Probe>> probes_;
+    std::set<std::string> held_; // keys
+    std::optional<TrapPrice> trap_price_;
+    bool traps_measured_ = false; // or tried to
+    std::vector<Lookup> lookups_;
+    std::set<std::pair<std::uint64_t, std::string>> looked_; // mount namespace and executable: known what they have
+    std::uint64_t own_namespace_ = 0;
+    std::uint64_t next_tick_ = OverdueScanner::never;
+    std::uint32_t next_index_ = 0, next_serial_ = 0;
+    struct ExitLookup { // mapped files, as a process maps more of them
+        std::uint32_t pid;
+        std::uint64_t due_ns;
+        std::size_t attempt;
+    };
+    std::vector<ExitLookup> exit_lookups_;
+    std::uint64_t exits_last_ = 0, exits_last_ns_ = 0, exits_off_until_ns_ = 0, exits_off_rate_ = 0;
+};
+
+} // namespace incident::daemon

@@ -1,0 +1,162 @@
+#include "daemon/write/core_follower.h"
+
+#include "capture/collect/collect_oom.h"
+#include "daemon/facts/facts.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <algorithm>
+
+#include <fstream>
+#include <sstream>
+
+namespace incident::daemon {
+
+namespace {
+
+// An entry follows the dump at once; when the kernel skipped the dump its log says so
+// about as soon.  Before this much has passed the log is not read.
+constexpr std::uint64_t ask_kernel_log_after_ns = 300'000'000;
+constexpr std::uint64_t log_gap_first_ns = 500'000'000, log_gap_last_ns = 8'000'000'000;
+constexpr std::uint64_t search_gap_ns = 1'000'000'000;
+constexpr std::chrono::seconds kernel_log_slice{60};
+
+std::string read_text(const std::string &path) {
+    std::ifstream file(path);
+    std::ostringstream text;
+    text << file.rdbuf();
+    return text.str();
+}
+
+capture::CoreLink no_core(std::string reason) {
+    capture::CoreLink link;
+    link.reason = std::move(reason);
+    return link;
+}
+
+bool readable(int fd) {
+    pollfd poll_for{fd, POLLIN, 0};
+    return ::poll(&poll_for, 1, 0) != 0; // also where it cannot be told
+}
+
+} // namespace
+
+CoreFollower::CoreFollower(capture::OsRoots os, ReadKernelLog kernel_log, std::string journal)
+    : os_(std::move(os)), read_kernel_log_(std::move(kernel_log)), journal_directory_(std::move(journal)) {
+    if (!read_kernel_log_)
+        read_kernel_log_ = [roots = os_] { return capture::recent_kernel_log(roots, kernel_log_slice); };
+}
+
+capture::CorePrecheck CoreFollower::precheck_of(const capture::IncidentInput &input) const {
+    const auto &event = input.process.event;
+    return {.signal = input.dump.sent ? input.dump.signal : event.number,
+            .rlimit_core = event.rlimit_core,
+            .dumpable = event.dumpable,
+            .pid = event.h.tgid,
+            .ns_pid = event.ns_tgid,
+            .core_pattern = read_text(os_.proc + "/sys/kernel/core_pattern"),
+            .kernel_log = {},
+            .listener = capture::coredump_socket_listens(os_)};
+}
+
+capture::CoreLink CoreFollower::first_look(const capture::IncidentInput &input) const {
+    if (!input.process.event.fatal && !input.dump.sent) {
+        if (std::holds_alternative<capture::ExitTrigger>(input.trigger))
+            return no_core("the process exited");
+        return no_core(input.process.event.number ? "the signal did not kill the process"
+                                                  : "the process was not dying when the rule fired");
+    }
+    if (auto reason = capture::no_core_reason(precheck_of(input)); !reason.empty())
+        return no_core(std::move(reason));
+    auto link = no_core("a core may still be written: no journal entry yet");
+    link.pending = true;
+    return link;
+}
+
+void CoreFollower::follow(std::string bundle, const capture::IncidentInput &input, const std::string &exe,
+                          std::string auxv, std::uint64_t give_up_ns) {
+    const auto &event = input.process.event;
+    const auto &clocks = input.clocks;
+    capture::DeathIdentity death;
+    death.boot_id = clocks.boot_id;
+    death.pid = event.h.tgid;
+    death.start_boot_ns = event.h.process_start_boot_ns;
+    death.exe = exe;
+    death.comm = text_of(event.leader_comm);
+    death.signal = input.dump.sent ? input.dump.signal : event.number;
+    death.uid = event.uid;
+    death.death_realtime_ns = event.h.t_ns + (clocks.realtime_ns - clocks.monotonic_ns);
+    death.boottime_offset_ns = clocks.realtime_ns - clocks.boottime_ns;
+    death.auxv = std::move(auxv);
+    waiting_.push_back({std::move(bundle), std::move(death), precheck_of(input), clocks.monotonic_ns, give_up_ns, 0});
+    log_gap_ns_ = log_gap_first_ns;
+    log_due_ns_ = std::min(log_due_ns_, log_read_ns_ + log_gap_first_ns);
+}
+
+bool CoreFollower::Waiting::may_be_in_log(std::uint64_t at_ns) const {
+    return at_ns > since_ns + ask_kernel_log_after_ns;
+}
+
+void CoreFollower::refresh_kernel_log(std::uint64_t now_ns) {
+    const bool wanted = std::ranges::any_of(waiting_, [&](const Waiting &one) { return one.may_be_in_log(now_ns); });
+    const bool last_chance = std::ranges::any_of(waiting_, [&](const Waiting &one) {
+        return now_ns >= one.give_up_ns && one.may_be_in_log(now_ns) && !one.may_be_in_log(log_read_ns_);
+    });
+    if (!wanted || (now_ns < log_due_ns_ && !last_chance))
+        return;
+    kernel_log_ = read_kernel_log_();
+    log_read_ns_ = now_ns;
+    log_due_ns_ = now_ns + log_gap_ns_;
+    log_gap_ns_ = std::min(log_gap_ns_ * 2, log_gap_last_ns);
+}
+
+std::optional<capture::CoreLink> CoreFollower::settle(Waiting &waiting, std::uint64_t now_ns, bool journal_changed) {
+    const bool last = now_ns >= waiting.give_up_ns;
+    auto found = Result<capture::CoreLink>(no_core(""));
+    if (journal_changed || now_ns >= waiting.search_ns || last) {
+        waiting.search_ns = now_ns + search_gap_ns;
+        found = journal_->find(waiting.death);
+    }
+    if (found && found->join != capture::Join::None)
+        return std::move(*found);
+    if (waiting.may_be_in_log(log_read_ns_)) {
+        waiting.precheck.kernel_log = kernel_log_;
+        if (auto reason = capture::no_core_reason(waiting.precheck); !reason.empty())
+            return no_core(std::move(reason));
+    }
+    if (!last)
+        return std::nullopt;
+    if (!found)
+        return no_core(std::move(found.error().what));
+    return no_core(fmt::format("no journal entry of systemd-coredump within {} s of the death",
+                               (now_ns - waiting.since_ns) / 1'000'000'000));
+}
+
+std::vector<FoundCore> CoreFollower::look(std::uint64_t now_ns) {
+    std::vector<FoundCore> settled;
+    if (waiting_.empty())
+        return settled;
+    if (!journal_) {
+        auto journal = capture::CoreJournal::open(journal_directory_, os_);
+        if (!journal) {
+            for (auto &waiting : waiting_)
+                settled.push_back({std::move(waiting.bundle), no_core(journal.error().what)});
+            waiting_.clear();
+            return settled;
+        }
+        journal_ = std::move(*journal);
+    }
+    const bool changed = readable(journal_->fd());
+    refresh_kernel_log(now_ns);
+    (void)journal_->process(); // sees new files; a failure shows in find()
+    std::erase_if(waiting_, [&](Waiting &waiting) {
+        auto link = settle(waiting, now_ns, changed);
+        if (link)
+            settled.push_back({waiting.bundle, std::move(*link)});
+        return link.has_value();
+    });
+    return settled;
+}
+
+} // namespace incident::daemon

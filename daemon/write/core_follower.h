@@ -1,0 +1,65 @@
+// Looks for the journal entry of each core until it is there, cannot come, or has been
+// waited for long enough; the bundle is amended once.
+//
+// All of it runs on the event loop, so it is done seldom and once for all who wait: the journal is
+// searched for a core when the journal has changed, else once a second; the kernel's log is read for all
+// together, ever less often.
+#pragma once
+
+#include "capture/collect/collect.h"
+#include "capture/collect/snapshot.h"
+#include "capture/core/core_link.h"
+#include "rules/model/rule.h"
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <vector>
+
+namespace incident::daemon {
+
+struct FoundCore {
+    std::string bundle;
+    capture::CoreLink link;
+};
+
+class CoreFollower {
+public:
+    using ReadKernelLog = std::function<std::string()>; // its last minute
+
+    // kernel_log, journal: for tests; without them the host's.
+    explicit CoreFollower(capture::OsRoots os, ReadKernelLog kernel_log = {}, std::string journal = "");
+
+    // What can be said when the bundle is written: a definite reason, or "pending".
+    capture::CoreLink first_look(const capture::IncidentInput &input) const;
+    // Takes up a bundle whose first look was pending.
+    void follow(std::string bundle, const capture::IncidentInput &input, const std::string &exe, std::string auxv,
+                std::uint64_t give_up_ns);
+    // One look for each; those settled leave.
+    std::vector<FoundCore> look(std::uint64_t now_ns);
+    bool waiting() const { return !waiting_.empty(); }
+    std::size_t count() const { return waiting_.size(); }
+
+private:
+    struct Waiting {
+        std::string bundle;
+        capture::DeathIdentity death;
+        capture::CorePrecheck precheck;
+        std::uint64_t since_ns = 0, give_up_ns = 0;
+        std::uint64_t search_ns = 0;                   // when the journal is searched again though it has not changed
+        bool may_be_in_log(std::uint64_t at_ns) const; // had the kernel had the time to tell of it by then?
+    };
+    capture::CorePrecheck precheck_of(const capture::IncidentInput &input) const;
+    std::optional<capture::CoreLink> settle(Waiting &waiting, std::uint64_t now_ns, bool journal_changed);
+    void refresh_kernel_log(std::uint64_t now_ns);
+
+    capture::OsRoots os_;
+    ReadKernelLog read_kernel_log_;
+    std::string journal_directory_;
+    std::optional<capture::CoreJournal> journal_; // opened at the first need
+    std::vector<Waiting> waiting_;
+    std::string kernel_log_; // as of log_read_ns_
+    std::uint64_t log_read_ns_ = 0, log_due_ns_ = 0, log_gap_ns_ = 0;
+};
+
+} // namespace incident::daemon

@@ -1,0 +1,89 @@
+// Writes bundles on a thread of its own, so that a slow disk never keeps the event loop
+// from the ring buffer.  The queue is bounded; what does not fit is counted and said.
+#pragma once
+
+#include "capture/bundle/bundle.h"
+#include "capture/core/core_link.h"
+#include "capture/render/bundle_analysis.h"
+#include "daemon/assemble/assembly.h"
+#include "daemon/write/retention.h"
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <variant>
+
+namespace incident::daemon {
+
+struct WriteJob {
+    std::string name; // of the bundle
+    Assembly incident;
+    capture::CoreLink core; // as far as it is known now
+    std::vector<std::string> redact;
+};
+
+// What has become known of a bundle that is written: its core, or what it means.
+struct AmendJob {
+    std::string name;
+    std::variant<capture::CoreLink, capture::BundleAnalysis, std::monostate> news; // the last: it cannot be analysed
+};
+
+// All that will be known soon is known: the journal may be told.
+struct ReportJob {
+    std::string name;
+};
+
+struct WriteResult {
+    std::string name;
+    bool amended = false;  // of an AmendJob
+    bool reported = false; // of a ReportJob
+    bool gone = false;     // … whose bundle was removed meanwhile
+    bool analysed = false; // … that brought an analysis
+    bool light = false;
+    std::string error;   // "" = done
+    int error_code = 0;  // its errno, where it had one
+    std::string summary; // one line, for the log
+    std::uint64_t took_ns = 0;
+    std::uint64_t since_trigger_ns = 0; // trigger event → committed
+};
+
+class Writer {
+public:
+    // Bytes of incidents waiting.  From half of it on they had better be light.
+    static constexpr std::size_t queue_limit = 96u << 20;
+
+    // Results are fetched with take_results() when the descriptor fd() is readable.
+    static Result<std::unique_ptr<Writer>> start(capture::IncidentsDir directory, capture::OsRoots os, Budget budget);
+    ~Writer(); // finishes what is queued
+
+    bool submit(WriteJob job); // false: the queue is full, the incident is lost
+    void submit(AmendJob job);
+    void submit(ReportJob job);
+    std::vector<WriteResult> take_results();
+    int fd() const { return wake_.get(); }
+    std::size_t pending() const; // jobs whose results nobody has taken
+    bool crowded() const;        // half of the queue's room is taken
+
+private:
+    Writer(capture::IncidentsDir directory, capture::OsRoots os, Budget budget, UniqueFd wake);
+    void run();
+    WriteResult write(WriteJob &job);
+    WriteResult amend(AmendJob &job);
+    WriteResult report(const ReportJob &job);
+
+    capture::IncidentsDir directory_;
+    capture::OsRoots os_;
+    Retention retention_;
+    UniqueFd wake_;
+    mutable std::mutex mutex_;
+    std::condition_variable work_;
+    std::deque<std::variant<WriteJob, AmendJob, ReportJob>> queue_;
+    std::vector<WriteResult> results_;
+    std::size_t queued_bytes_ = 0;
+    bool busy_ = false, stop_ = false;
+    std::thread thread_;
+};
+
+} // namespace incident::daemon

@@ -1,0 +1,140 @@
+#include "postmortem/core/core_find.h"
+
+#include "postmortem/core/core_progress.h"
+#include "postmortem/terminal/times.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <thread>
+
+namespace incident::postmortem {
+
+namespace {
+
+constexpr std::chrono::milliseconds ask_again{250};
+
+std::uint64_t size_of(const std::string &file) {
+    struct stat status {};
+    return stat(file.c_str(), &status) == 0 && S_ISREG(status.st_mode) ? static_cast<std::uint64_t>(status.st_size) : 0;
+}
+
+// ", 1.2 GiB written so far"
+std::string so_far(const capture::DeathIdentity &death, const capture::OsRoots &os) {
+    const auto bytes = core_bytes_so_far(death, os);
+    return bytes ? fmt::format(", {} written so far", size_text(*bytes)) : "";
+}
+
+std::string seconds_text(std::chrono::nanoseconds time) {
+    return span_text(static_cast<std::uint64_t>(std::max<std::int64_t>(time.count(), 0)));
+}
+
+// One line on a terminal, written over itself; gone when it is destroyed.
+class WaitingLine {
+public:
+    WaitingLine(Output &err, std::chrono::nanoseconds patience) : err_(err), patience_(patience) {}
+    WaitingLine(const WaitingLine &) = delete;
+    ~WaitingLine() {
+        if (!shown_)
+            return;
+        err_.write("\r\x1b[K");
+        err_.flush();
+    }
+    void show(std::chrono::nanoseconds waited, const capture::DeathIdentity &death, const capture::OsRoots &os) {
+        if (!err_.terminal())
+            return;
+        err_.write(fmt::format("\rwaiting for systemd-coredump to finish the core … {} s of at most {}{}\x1b[K",
+                               std::chrono::duration_cast<std::chrono::seconds>(waited).count(),
+                               seconds_text(patience_), so_far(death, os)));
+        err_.flush();
+        shown_ = true;
+    }
+
+private:
+    Output &err_;
+    std::chrono::nanoseconds patience_;
+    bool shown_ = false;
+};
+
+} // namespace
+
+std::string LocatedCore::why_not() const {
+    if (usable())
+        return "";
+    if (!waited.empty())
+        return link.reason.empty() ? waited : fmt::format("{}; {}", link.reason, waited);
+    if (link.join == capture::Join::None)
+        return link.reason.empty() ? "no core belongs to this incident" : link.reason;
+    if (link.file.empty())
+        return link.reason.empty() ? "its journal entry names no stored core" : link.reason;
+    return fmt::format("{} is no longer there", link.file);
+}
+
+const char *join_name(capture::Join join) {
+    switch (join) {
+    case capture::Join::Exact:
+        return "exact";
+    case capture::Join::Window:
+        return "window";
+    case capture::Join::None:
+        break;
+    }
+    return "none";
+}
+
+LocatedCore locate_core(const Incident &incident, const CoreFinder &find) {
+    LocatedCore stored{.link = incident.stored_core(), .unreachable = "", .waited = ""};
+    if (!stored.link.file.empty())
+        stored.link.file_bytes = size_of(stored.link.file);
+    const capture::DeathIdentity death = incident.death();
+    if (stored.usable() || death.signal == 0 || death.pid == 0 || !find)
+        return stored;
+    const auto live = find(death);
+    if (!live) {
+        stored.unreachable = live.error().what;
+        return stored;
+    }
+    // The journal forgets; what was once proved stays so.
+    if (live->join == capture::Join::None && stored.link.join != capture::Join::None)
+        return stored;
+    LocatedCore located{.link = *live, .unreachable = "", .waited = ""};
+    if (!located.link.file.empty() && located.link.file_bytes == 0)
+        located.link.file_bytes = size_of(located.link.file);
+    // The bundle knows from the moment itself why none could come; the journal only that it has none.
+    if (live->join == capture::Join::None && !live->pending && !stored.link.pending && !stored.link.reason.empty())
+        located.link.reason = stored.link.reason;
+    return located;
+}
+
+LocatedCore await_core(const Incident &incident, const Session &session, std::chrono::nanoseconds patience,
+                       const std::function<bool()> &interrupted, const capture::OsRoots &os) {
+    using Clock = std::chrono::steady_clock;
+    const auto start = Clock::now();
+    const capture::DeathIdentity death = incident.death();
+    LocatedCore located = locate_core(incident, session.find_core);
+    WaitingLine line(session.err, patience);
+    while (!located.usable() && located.link.pending && located.unreachable.empty()) {
+        const auto waited = Clock::now() - start;
+        if (interrupted && interrupted()) {
+            located.waited = "waiting for systemd-coredump was interrupted";
+            break;
+        }
+        if (waited >= patience) {
+            located.waited = fmt::format("systemd-coredump has not finished it within {}{} (--wait TIME waits longer)",
+                                         seconds_text(patience), so_far(death, os));
+            break;
+        }
+        line.show(waited, death, os);
+        std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(ask_again, patience - waited));
+        located = locate_core(incident, session.find_core);
+    }
+    return located;
+}
+
+Result<capture::CoreLink> find_in_journal(const capture::DeathIdentity &death) {
+    auto journal = capture::CoreJournal::open();
+    if (!journal)
+        return fail(journal.error());
+    return journal->find(death);
+}
+
+} // namespace incident::postmortem

@@ -1,0 +1,35 @@
+// What everything of incidentctl works with: where incidents are, and where to print.
+#pragma once
+
+#include "capture/core/core_link.h"
+#include "capture/os/result.h"
+#include "postmortem/read/json_view.h"
+#include "postmortem/terminal/output.h"
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace incident::postmortem {
+
+using CoreFinder = std::function<Result<capture::CoreLink>(const capture::DeathIdentity &)>;
+
+// All of it replaceable by a test.
+struct Session {
+    Output &out;
+    Output &err;
+    std::string state = "/var/lib/incidentd";
+    bool json = false;
+    CoreFinder find_core; // asks the journal
+    // Where incidentd looks for rules when nothing else is said.
+    std::vector<std::string> rules = {"/usr/share/incidentd/rules.d", "/etc/incidentd/rules.d"};
+
+    // "incidentctl: TEXT" on the error output; text may hold hostile bytes.
+    void say(std::string_view text) const;
+    // One JSON document on a line of the output.
+    void print(const Json &document) const { out.line(dump_json(document)); }
+    void print(const nlohmann::ordered_json &document) const { out.line(dump_json(document)); }
+};
+
+} // namespace incident::postmortem

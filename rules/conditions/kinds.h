@@ -1,0 +1,28 @@
+// The kinds of conditions there are, by the name `on` takes.
+#pragma once
+
+#include "rules/model/rule.h"
+
+#include <span>
+
+namespace incident::rules {
+
+// In the order of ConditionKind's alternatives.
+const std::vector<std::string> &condition_kinds();
+
+// A condition of this kind with its defaults; nullopt: there is no such kind.
+std::optional<ConditionKind> condition_of_kind(std::string_view name);
+
+// The keys that only conditions of some kinds have, for hints: "'pool' is a key of on = "txg_sync"".
+struct KindKey {
+    std::string key, hint;
+};
+const std::vector<KindKey> &kind_keys();
+
+// Whether its matches have a length, so that `stalled` can add them up.
+bool takes_time(const ConditionKind &what);
+
+// Whether a firing of it is about the host and no process in particular.
+bool of_host(const Condition &condition);
+
+} // namespace incident::rules

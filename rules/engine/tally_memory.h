@@ -1,0 +1,77 @@
+// The matches a condition with `count` or `stalled` remembers, by process, cgroup or host.
+//
+// Of each key the newest `most_exact` matches are kept one by one; older ones that are still
+// within the window are added up in pieces of a 64th of it, which leave the window when their
+// first match does.  So a count beyond most_exact is reached at most a 64th of the window late
+// and never too early.
+//
+// Bounded: KeyedMemory's keys, and `most_matches` over all of them.
+#pragma once
+
+#include "rules/engine/engine.h"
+#include "rules/engine/keyed_memory.h"
+
+namespace incident::rules {
+
+class TallyMemory {
+public:
+    static constexpr std::size_t most_exact = most_matches;  // of a key
+    static constexpr std::size_t most_remembered = 1u << 18; // of all keys: 4 MiB, and as much to spare
+    static constexpr std::uint64_t pieces = 64;              // of a window
+
+    struct Answer {
+        bool reached = false;
+        std::uint64_t count = 0, value = 0; // within the window
+    };
+
+    // One more match.  Matches of several CPUs may come out of order; one that is older than
+    // the window is not counted.
+    Answer add(const Tally &tally, std::string_view key, std::uint64_t t_ns, std::uint64_t value);
+
+    // The matches within the window: the newest, oldest first, and all of them added up.
+    void collect(std::string_view key, std::size_t condition, Decision &out);
+
+    // The key's tally starts afresh.
+    void restart(std::string_view key);
+
+    std::uint64_t forgotten() const { return entries_.forgotten(); }
+
+private:
+    struct Piece {
+        std::uint64_t first_ns = 0, count = 0, value = 0;
+    };
+    struct Match {
+        std::uint64_t t_ns, value;
+    };
+    struct Entry {
+        std::vector<Match> exact; // from `begin` on; in order of time
+        std::size_t begin = 0;
+        std::vector<Piece> pieces; // oldest first
+        std::uint64_t count = 0, value = 0, latest_ns = 0;
+        std::size_t size() const { return exact.size() - begin; }
+    };
+
+    void expire(Entry &entry, std::uint64_t window);
+    void pop_oldest(Entry &entry);
+    void insert(Entry &entry, std::uint64_t window, Match match);
+    void make_room(std::uint64_t now, std::uint64_t window);
+
+    KeyedMemory<Entry> entries_;
+    std::size_t remembered_ = 0; // exact matches over all keys
+};
+
+// The key of a process, a cgroup or the host; it points into the process or into itself.
+class TallyKey {
+public:
+    TallyKey(TallyBy by, const ProcessFacts &process);
+    std::string_view text() const {
+        return cgroup_ != nullptr ? std::string_view(*cgroup_) : std::string_view(bytes_, size_);
+    }
+
+private:
+    char bytes_[sizeof(std::uint32_t) + sizeof(std::uint64_t)];
+    std::size_t size_ = 0;
+    const std::string *cgroup_ = nullptr;
+};
+
+} // namespace incident::rules

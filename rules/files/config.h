@@ -1,0 +1,63 @@
+// The daemon's own configuration (incidentd.toml) after parsing.
+#pragma once
+
+#include "rules/engine/storm.h"
+#include "rules/model/rule.h"
+
+#include <optional>
+
+namespace incident::rules {
+
+struct Config {
+    struct Record {
+        std::uint32_t threads = 4096;         // [record] threads: slots, i.e. threads recorded at one time; 16..1048576
+        std::uint32_t syscalls = 128;         // calls kept per thread; a power of two 16..4096
+        std::uint32_t processes = 8192;       // watched processes at one time; 64..1048576
+        std::uint64_t ring_buffer = 4u << 20; // bytes; a power of two, 64 KiB..256 MiB
+        std::uint64_t memory_limit = 256u << 20; // refuse to start above this
+        bool all_paths = false;                  // paths = "opens" | "all": which calls' paths are kept
+        bool durations = true;                   // how long calls took; without, they cost half
+    } record;
+    // [heap]: processes whose rules ask for allocations = "sizes" or "history".
+    struct Heap {
+        std::uint64_t memory = 256u << 20; // bytes for all of them together; what does not fit is not recorded
+        std::uint32_t live = 131072;       // allocations not freed, remembered of each process; 1024..16777216
+        std::uint32_t stacks = 4096;       // distinct call stacks of each; 64..65536
+        std::uint32_t history = 32768;     // calls kept of each, at level history; a power of two 1024..4194304
+        Nanoseconds window{std::chrono::seconds(10)}; // "lately": 1 s..1 h
+    } heap;
+    struct Capture {
+        Nanoseconds deadline{std::chrono::seconds(2)};   // for a dying process's threads, after the last event of it
+        Nanoseconds core_wait{std::chrono::seconds(30)}; // how long a core's journal entry is looked for
+        bool analyse = true; // have each incident unwound, named and explained as soon as it is written
+    } capture;
+    struct Budget { // of <state>/incidents
+        std::uint64_t bundles = 10000;
+        std::uint64_t bytes = 2ull << 30;
+        std::uint64_t keep_free = 1ull << 30;
+    } budget;
+    struct Cost { // what incidentd itself may take
+        // Of each CPU, all together; and of one CPU, a probe by itself.  nullopt: "off".
+        std::optional<double> budget = 0.01;
+        Nanoseconds every{std::chrono::seconds(60)}; // from measurement to measurement: 1 s..1 h
+    } cost;
+    struct Privacy {
+        std::vector<std::string> redact; // ECMAScript regular expressions, replaced by "[redacted]"
+    } privacy;
+    struct Safety {
+        bool allow_dump = false;
+        std::vector<std::string> never;    // globs of comm, exe or unit
+        std::uint32_t dumps_per_hour = 10; // of all rules together; 1..1000
+    } safety;
+    struct Access {
+        std::string group; // whose members may read bundles; "": root alone
+    } access;
+    struct Hook {
+        std::string unit;            // the template started for each incident, "incident-hook@.service"; "": none
+        std::uint32_t per_hour = 60; // at most so many starts; 1..100000
+    } hook;
+    Storm storm;                    // [storm] full, light, window
+    std::string log_level = "info"; // trace debug info warn error
+};
+
+} // namespace incident::rules

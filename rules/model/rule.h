@@ -1,0 +1,234 @@
+// A rule after parsing: passive data, complete and checked.  Behaviour lives in
+// engine.h, parsing in parse.h.  Nothing here knows files, processes or clocks.
+#pragma once
+
+#include "rules/filter/filter.h"
+
+#include <bitset>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace incident::rules {
+
+using Nanoseconds = std::chrono::nanoseconds;
+
+// Where a thing stands in a rule file; line and column count from 1.
+struct Location {
+    std::string file;
+    int line = 0;
+    int column = 0;
+};
+
+// Which processes: every key that is given must hold; a list is any of.
+// Patterns are globs (fnmatch(3) without FNM_PATHNAME: '*' also matches '/').
+struct Match {
+    std::vector<std::string> unit, exe, comm, cgroup;
+    std::vector<std::uint32_t> uid; // numeric, or names resolved by the caller's lookup
+    bool everything() const { return unit.empty() && exe.empty() && comm.empty() && cgroup.empty() && uid.empty(); }
+    bool operator==(const Match &) const = default;
+};
+
+enum class LimitBy { Rule, Process, Exe, Cgroup };
+
+struct Limit {
+    Nanoseconds cooldown{0};               // after a firing, none for this long
+    std::optional<std::uint32_t> per_hour; // none: unlimited by this rule
+    LimitBy by = LimitBy::Exe;             // default of a rule about the host: Rule
+    bool operator==(const Limit &) const = default;
+};
+
+// How closely the heap is followed.  Pages: brk, mmap and kin, from the recorded system calls.  Sizes: malloc
+// and kin, counted by size and call stack.  History: each of their calls as well.
+enum class Allocations { Pages, Sizes, History };
+
+// What to keep and how much.
+struct Context {
+    std::uint32_t stack_bytes = 32 * 1024;        // of each thread; 0..256 KiB
+    bool files = true;                            // opens with their paths
+    bool memory = true;                           // brk/mmap/… growth
+    bool host = true;                             // host/ collectors
+    bool environ = false;                         // process/environ: off by default
+    Allocations allocations = Allocations::Pages; // beyond Pages only with a match of unit, exe or cgroup
+    bool operator==(const Context &) const = default;
+};
+
+// dump = "SIGABRT", or dump = { signal = "SIGABRT", dry_run = true }: make the process
+// the rule fired for dump core.  Needs [safety] allow_dump.
+struct Dump {
+    int signal = 0;       // one whose default action dumps core (signal(7))
+    bool dry_run = false; // only say what would be done
+    bool operator==(const Dump &) const = default;
+};
+
+struct SenderFilter {
+    std::vector<std::string> comm; // globs
+    std::vector<std::uint32_t> uid;
+    // true: only signals a process sends itself (abort, raise) or the kernel makes for its own faults
+    std::optional<bool> self;
+    bool everything() const { return comm.empty() && uid.empty() && !self; }
+    bool operator==(const SenderFilter &) const = default;
+};
+
+// on = "signal"
+struct SignalCondition {
+    std::bitset<65> signals; // [number]
+    bool fatal = true;       // only when it will really kill; false: also when handled or ignored
+    SenderFilter sender;
+    bool operator==(const SignalCondition &) const = default;
+};
+
+// Return: when it is over.  Deadline: while it still lasts, as soon as the threshold has passed.
+enum class When { Return, Deadline };
+
+// "uprobe:BINARY:SYMBOL[+OFFSET]" or "usdt:BINARY:PROVIDER:NAME".  BINARY is an absolute
+// path, or a bare library name ("libc.so.6") looked for in the mappings of what `match` names.
+struct ProbePoint {
+    enum class Kind { Uprobe, Usdt } kind = Kind::Uprobe;
+    std::string binary;
+    std::string symbol;       // uprobe: mangled, demangled or versioned ("f@@V"); empty for usdt
+    std::uint64_t offset = 0; // uprobe: bytes from the symbol's entry
+    std::string provider, name;
+    std::string text; // as written
+    bool operator==(const ProbePoint &) const = default;
+};
+
+// on = "latency": the time from `enter` to `leave`, in one thread.
+struct LatencyCondition {
+    ProbePoint enter;
+    std::optional<ProbePoint> leave; // none: the return of `enter` (uprobe without offset only)
+    Nanoseconds threshold{0};
+    When when = When::Return;
+    std::uint32_t max_rate = 50'000; // calls a second beyond which the probe is detached
+    bool operator==(const LatencyCondition &) const = default;
+};
+
+// on = "oom"
+struct OomCondition {
+    enum class Scope { Any, Cgroup, Host } scope = Scope::Any; // which limit was hit
+    bool operator==(const OomCondition &) const = default;
+};
+
+// on = "reclaim": one wait of a thread in direct or memory-cgroup reclaim.  A rule on it is
+// made whole by its tally: count within a window, and/or time stalled within it.
+struct ReclaimCondition {
+    bool direct = true, cgroup = true; // which of the two
+    Nanoseconds slower_than{0};        // only waits this long
+    bool operator==(const ReclaimCondition &) const = default;
+};
+
+// on = "txg_sync": one spa_sync() of a ZFS pool.
+struct TxgCondition {
+    std::vector<std::string> pool; // globs; empty: any
+    Nanoseconds threshold{0};
+    When when = When::Deadline;
+    bool operator==(const TxgCondition &) const = default;
+};
+
+// on = "syscall"
+struct SyscallCondition {
+    std::vector<std::string> names; // of system calls, sorted; groups ("@file") already expanded; empty: any
+    std::vector<int> errnos;        // returned errors, positive; empty with failed == false: any result
+    bool failed = false;            // any error
+    std::optional<Nanoseconds> slower_than;
+    bool operator==(const SyscallCondition &) const = default;
+};
+
+// on = "blocked": a thread off the CPU, not for want of one.
+struct BlockedCondition {
+    Nanoseconds threshold{0};
+    When when = When::Return;
+    bool idle = false; // also waits that are a program's way of having nothing to do (poll, futex, accept, …)
+    bool operator==(const BlockedCondition &) const = default;
+};
+
+// on = "memory": of a process, sampled.  Where both are given both must hold.  Alone or in
+// `any` a rule matches when it begins to hold, in `all` as long as it holds.
+struct MemoryCondition {
+    std::optional<std::uint64_t> rss_above; // bytes
+    std::optional<std::uint64_t> growth;    // bytes of RSS gained …
+    Nanoseconds within{0};                  // … within this time; 0 iff no growth
+    bool operator==(const MemoryCondition &) const = default;
+};
+
+// on = "exit": a process ends.
+struct ExitCondition {
+    std::bitset<256> status; // exit statuses; 1..255 where neither is given
+    std::bitset<65> signals; // and deaths by these signals
+    bool operator==(const ExitCondition &) const = default;
+};
+
+// on = "block_io": one request to a block device, by the process that asked for it.
+struct BlockIoCondition {
+    std::optional<Nanoseconds> slower_than; // from issue to completion
+    bool error = false;                     // completed with an error.  Both: either of them
+    std::vector<std::string> device;        // globs of names ("sda", "nvme*"); empty: any
+    bool reads = true, writes = true;       // writes: also flushes and discards
+    bool operator==(const BlockIoCondition &) const = default;
+};
+
+// on = "tracepoint": any of the kernel's (CATEGORY:NAME), in the context of who hit it.
+struct TracepointCondition {
+    std::string category, name;
+    std::string filter_text; // "" : every hit
+    Filter filter;           // checked against the tracepoint's format where that was at hand
+    bool operator==(const TracepointCondition &) const = default;
+};
+
+using ConditionKind =
+    std::variant<SignalCondition, LatencyCondition, OomCondition, ReclaimCondition, TxgCondition, SyscallCondition,
+                 BlockedCondition, MemoryCondition, ExitCondition, BlockIoCondition, TracepointCondition>;
+
+enum class TallyBy { Process, Cgroup, Host };
+
+// How many matches make a firing.  With count 1 and no `stalled` each match is one.
+struct Tally {
+    std::uint64_t count = 1;
+    // Time spent in the matches together (latency, reclaim, syscall, blocked, block_io, txg_sync).
+    Nanoseconds stalled{0};
+    Nanoseconds window{0}; // within this time; > 0 iff count > 1 or stalled > 0
+    TallyBy by = TallyBy::Process;
+    // Either that many or that much, where both are given.
+    bool each() const { return count <= 1 && stalled.count() == 0; }
+    bool operator==(const Tally &) const = default;
+};
+
+struct Condition {
+    std::string kind; // "signal", …
+    ConditionKind what;
+    Tally tally;
+    bool operator==(const Condition &) const = default;
+};
+
+// A rule of several conditions: `all` of them, or `any`, for one process within a time.
+// In `all` a condition by host or cgroup holds for every process (of that cgroup), and
+// `match` does not restrict whom one by host counts.
+enum class Combine { One, All, Any };
+
+struct Rule {
+    std::string name; // [a-z0-9-]+, unique
+    std::string kind; // that of its only condition; "all" or "any" where it has several
+    bool enabled = true;
+    Match match;
+    Limit limit;
+    Context context;
+    std::optional<Dump> dump;
+    Combine combine = Combine::One;
+    Nanoseconds within{0};             // of Combine::All
+    std::vector<Condition> conditions; // at least one; the index is part of what events name
+    std::string text;                  // its effective TOML, as it will stand in a bundle
+    Location at;                       // of its [[rule]] header
+};
+
+// What a rule is matched against.  All of it is hostile text.
+struct ProcessFacts {
+    std::uint32_t pid = 0; // 0: no process, the host as a whole; no `match` key holds for it
+    std::uint64_t start_boot_ns = 0;
+    std::uint32_t uid = 0;
+    std::string comm, exe, cgroup, unit;
+};
+
+} // namespace incident::rules
