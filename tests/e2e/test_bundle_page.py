@@ -8,9 +8,13 @@ from pathlib import Path
 import pytest
 
 from lib.daemon import Daemon
-from lib.victims import running
+from lib.heap_victim import config, heap_victim, rule
+from lib.victims import running, victim
 
 PAGE = Path(__file__).resolve().parents[2] / "systemd/man/incident-bundle.5.scd"
+
+# What only a rule with context.allocations adds: test_what_a_heap_adds has such a bundle.
+HEAP_FILES, HEAP_KEYS = {"heap.json", "heap/"}, {"heap"}
 
 RULES = """
 [[rule]]
@@ -58,7 +62,7 @@ def bundles(tmp_path_factory):
 def section(title):
     """[(names in the head, text)] of a section's entries"""
     text = re.search(rf"^# {re.escape(title)}\n(.*?)(?=^# |\Z)", PAGE.read_text(encoding="utf-8"), re.M | re.S)[1]
-    return [(re.findall(r"\*([^*]+)\*", head), body) for head, body in re.findall(r"^(\*.*)\n((?:\t.*\n)+)", text, re.M)]
+    return [(re.findall(r"\*([^*]+)\*", head), body) for head, body in re.findall(r"^(\*.*)\n((?:\t.*\n|\n(?=\t))+)", text, re.M)]
 
 
 def names(title):
@@ -80,7 +84,8 @@ def test_files(bundles):
         assert top_level(bundle) <= listed
         seen |= top_level(bundle)
     # a process in no cgroup of its own has none
-    assert listed - seen <= {"cgroup/"}
+    assert listed - seen - HEAP_FILES <= {"cgroup/"}
+    assert not seen & HEAP_FILES
 
 
 @pytest.mark.parametrize("directory", ["process/", "host/"])
@@ -100,7 +105,7 @@ def test_keys_of_incident_json(bundles):
         seen |= set(bundle.record)
     # objects of other kinds of rules
     kinds = {"latency", "oom", "reclaim", "txg", "syscall", "blocked", "block_io", "tracepoint"}
-    assert listed - seen == kinds
+    assert listed - seen == kinds | HEAP_KEYS
 
 
 def keys_within(value):
@@ -140,3 +145,18 @@ def test_keys_of_the_timeline(bundles):
         for event in bundle.timeline:
             assert listed <= set(event)
             assert f"*{event['kind']}*" in text
+
+
+def test_what_a_heap_adds(daemon):
+    watcher = daemon(rules=rule(victim("heap"), "history"), config=config())
+    with heap_victim("leak", 1000) as one:
+        one.watched(watcher)
+        one.go().until("done")
+        one.die()
+        bundle = watcher.explained_incident(one.pid)
+    assert HEAP_FILES <= top_level(bundle) <= names("FILES")
+    assert HEAP_KEYS <= set(bundle.record) <= names("INCIDENT.JSON")
+    (files,) = [words(body) for heads, body in section("FILES") if "heap/" in heads]
+    assert {entry.name for entry in (bundle.path / "heap").iterdir()} == {name for name in files if "/" not in name}
+    (keys,) = [words(body) for heads, body in section("INCIDENT.JSON") if heads == ["heap"]]
+    assert keys - {"heap.json"} <= set(bundle.record["heap"])

@@ -1,6 +1,5 @@
 """The manual pages against the program: what it knows stands there, and nothing else."""
 
-import itertools
 import json
 import os
 import re
@@ -8,6 +7,7 @@ import subprocess
 
 import pytest
 
+from lib.checked import check
 from lib.page import bold, rendered, sections
 from lib.programs import BUILD, INCIDENTCTL, INCIDENTD, PAGES, SOURCE, output
 
@@ -110,18 +110,6 @@ def test_exit_codes():
 
 
 # ---- configuration and rules: the parser says itself which keys it knows
-
-
-def check(tmp_path, config="", rule=""):
-    """What --check says of them, as [(where, hint or message)]."""
-    numbers = itertools.count()
-    directory = tmp_path / f"check{next(numbers)}-{len(list(tmp_path.iterdir()))}"
-    (directory / "rules").mkdir(parents=True)
-    (directory / "incidentd.toml").write_text(config, encoding="utf-8")
-    (directory / "rules/rule.toml").write_text(rule, encoding="utf-8")
-    done = subprocess.run([INCIDENTD, "--check", "--config", directory / "incidentd.toml", "--rules", directory / "rules"],
-                          capture_output=True, text=True, check=False)
-    return done.stderr + done.stdout
 
 
 def known_keys(said, where):

@@ -3,7 +3,7 @@
 # shellcheck source=tests/vm/lib/case.sh
 . /host/lib.sh
 
-# What a person sees goes to $OUT/session.txt as well: README's session is made of it.
+# What a person sees goes to $OUT/session.txt as well: the session of tests/vm/README.md is made of it.
 INCIDENTS=/var/lib/incidentd/incidents
 CONFIG=/etc/incidentd/incidentd.toml
 MESSAGE=0b1ca4f5d0f44a3c9d8f2d7e61c05ba7

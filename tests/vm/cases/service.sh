@@ -5,7 +5,7 @@
 . /host/lib.sh
 
 VICTIMS=$BUILD/tests/victims
-EXPOSURE=32 # tenths; README.md, "How it is confined", says what for
+EXPOSURE=32 # tenths; incidentd(8), "Confinement", says what for
 MINE=/etc/incidentd/rules.d/mine.toml
 
 note "$(uname -srv)"
