@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -113,12 +114,18 @@ def test_the_hour_goes_on_after_an_orderly_restart(daemon, coredump_host):
         assert "2 were made to dump in the last hour" in refused(watcher, third)
 
 
+def has_permit(process):
+    """The daemon has written into the kernel side's map that it may signal this process."""
+    dumped = subprocess.run(["bpftool", "map", "dump", "name", "permits"], capture_output=True, text=True, check=False)
+    return f'"key": {process.pid},' in dumped.stdout
+
+
 def test_a_signal_of_the_kernel_side_counts_though_the_daemon_was_killed(daemon, coredump_host, tmp_path):
     """It is sent in the process's own call: the daemon that is killed there and then has not heard of it."""
     watcher = daemon(rules=slow_call("slow", 'comm = ["service"]'), config=ALLOW + "dumps_per_hour = 1\n")
     with callers.told("service") as first, callers.told("service") as second:
-        assert callers.tell(first, "x" * 50) and callers.tell(second, "x" * 50)
         until(lambda: "lent" in (watcher.state / "dumps").read_text(), "the kernel side to be lent one", watcher.tail)
+        until(lambda: callers.tell(first, "x") and has_permit(first), "the kernel side to be told of the process", watcher.tail)
         watcher.process.send_signal(signal.SIGSTOP)  # whatever happens from now on it does not know
         assert not callers.tell(first, "s")
         assert first.wait(PATIENCE) == -signal.SIGABRT
