@@ -11,6 +11,11 @@ build() {
     cmake -S "$SOURCE_DIR" -B "$dir" -G Ninja "$@" && cmake --build "$dir"
 }
 
+# build_programs DIR: incidentd and incidentctl, no test
+build_programs() {
+    cmake -S "$SOURCE_DIR" -B "$1" -G Ninja && cmake --build "$1" --target incidentd incidentctl
+}
+
 # Where the build puts what the tests run.
 use_build() {
     export INCIDENTD_BIN=$1/daemon/incidentd
