@@ -140,7 +140,8 @@ Result<std::unique_ptr<Daemon>> Daemon::start(const Options &options) {
     daemon->txg_.emplace(capture::OsRoots{}, TxgProbes::of(*daemon->recorder_));
     daemon->latency_.emplace(*daemon->recorder_, capture::OsRoots{});
     daemon->heaps_.emplace(capture::OsRoots{}, UprobeAbilities::here());
-    daemon->dumper_.emplace(capture::OsRoots{}, daemon->config_.safety, daemon->recorder_->dump_allowance(), options.state);
+    daemon->dumper_.emplace(capture::OsRoots{}, daemon->config_.safety, daemon->recorder_->dump_allowance(),
+                            options.state);
     if (auto kept = daemon->dumper_->hour().keep_in(options.state, daemon->boot_id_, daemon->started_ns_); !kept)
         spdlog::error("{}; a fresh hour of dumps begins", kept.error().what);
     daemon->apply_rules();
@@ -212,6 +213,10 @@ Status Daemon::wire() {
                 [this](std::span<const std::uint8_t> bytes) {
                     if (const auto stall = txg_->on_event(bytes))
                         offer(*stall);
+                },
+            .on_code =
+                [this](const bpf::event_header &loaded) {
+                    latency_->code_loaded(loaded.tgid, clock_ns(CLOCK_MONOTONIC));
                 },
             .on_latency =
                 [this](const bpf::latency_event &event) {
