@@ -310,6 +310,7 @@ enum event_kind {
     EVENT_STARTED = 9,   /* struct trigger_head: a process that latency rules are about was seen for the first time */
     EVENT_PERMIT = 22,   /* struct trigger_head: may the kernel side make this process dump core by itself? */
     EVENT_LATENCY = 20,  /* struct latency_event: a probed call is over and took too long */
+    EVENT_CODE = 23,     /* struct event_header: the process is about to run code that its dynamic loader has mapped */
     EVENT_TXG = 21,      /* struct txg_event: a sync of a ZFS pool that took long has returned */
 };
 

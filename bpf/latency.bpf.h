@@ -204,9 +204,10 @@ static __always_inline void judge(struct task_struct *task, struct slow_call *ca
     __u32 probe = call->frame->probe, index = PROBE_INDEX(probe);
     struct probe_setting *setting = bpf_map_lookup_elem(&probe_settings, &index);
     __u64 start = call->frame->start_ns;
-    if (!setting || setting->id != probe || call->now - start < setting->threshold_ns || start < setting->since_ns)
+    if (!setting || setting->id != probe || call->now - start < setting->threshold_ns)
         return;
-    if (!call->keyed && switches_stacks(task))
+    /* Of one that began before the probe was as it is now it is not known what was seen of it. */
+    if (start < setting->since_ns || (!call->keyed && switches_stacks(task)))
         COUNT(probe, uncertain);
     else
         report_slow(task, call, setting);

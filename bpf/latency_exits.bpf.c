@@ -167,3 +167,18 @@ int switch_stack(struct pt_regs *regs)
     other_stack(task);
     return 0;
 }
+
+/* _dl_debug_state: the dynamic loader has mapped libraries and runs nothing of them yet.  The daemon looks whether
+ * they bear the return probes that stand in the process: code that switches stacks does not. */
+SEC("uprobe")
+int code_loaded(struct pt_regs *regs)
+{
+    struct event_header *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+    if (!event) {
+        count_loss(LOSS_WATCH_EVENT);
+        return 0;
+    }
+    fill_header(event, EVENT_CODE, bpf_get_current_task_btf());
+    bpf_ringbuf_submit(event, BPF_RB_FORCE_WAKEUP);
+    return 0;
+}

@@ -71,6 +71,9 @@ void Assembler::take(std::span<const std::uint8_t> bytes) {
         if (const auto head = event_of<bpf::trigger_head>(bytes))
             hooks_.on_started(facts_.of(*head));
         break;
+    case bpf::EVENT_CODE:
+        hooks_.on_code(*header);
+        break;
     case bpf::EVENT_TXG:
         hooks_.on_txg(bytes);
         break;

@@ -62,6 +62,8 @@ public:
         // A process that rules about latency or its heap are about; a ZFS sync, and a probed call, that was slow.
         std::function<void(const rules::ProcessFacts &)> on_started;
         std::function<void(std::span<const std::uint8_t>)> on_txg;
+        // A process in which return probes stand is about to run code that its dynamic loader has mapped.
+        std::function<void(const bpf::event_header &)> on_code;
         // whether it concerned a rule
         std::function<bool(const bpf::latency_event &)> on_latency;
         // May the kernel side make that process dump core?

@@ -28,8 +28,19 @@ constexpr std::array<std::string_view, 7> switches = {"swapcontext",     "jump_f
                                                       "switch_fcontext", "co_switch",     "coro_transfer",
                                                       "PyInit__greenlet"};
 
+// Interpreters: what each module for coroutines needs of them.
+constexpr std::array<std::string_view, 2> hosts = {"_PyEval_EvalFrameDefault", "Perl_runops_standard"};
+// What a debugger stops at as well: the dynamic loaders of glibc and musl call it when they have mapped libraries,
+// before any code in these runs.
+constexpr std::string_view loaded = "_dl_debug_state";
+
 bool is_one_of(std::span<const std::string_view> names, std::string_view name) {
     return std::ranges::find(names, name) != names.end();
+}
+
+// libc defines swapcontext for whoever calls it.
+bool is_switch(const ElfSymbol &symbol) {
+    return is_one_of(switches, symbol.name) && (!symbol.defined || symbol.name != switches.front());
 }
 
 // Behind an endbr64, where the entry itself would be single-stepped and the next instruction is not.
@@ -54,18 +65,17 @@ Result<FileExits> find_exits(int fd, const UprobeAbilities &abilities) {
         functions_known |= function;
         exceptions_known |= symbol.name == unwinder || is_one_of(of_exceptions, symbol.name);
         own_unwinder |= !symbol.defined && is_one_of(of_unwinders, symbol.name);
-        // libc defines swapcontext for whoever calls it
-        exits.switches_stacks |=
-            is_one_of(switches, symbol.name) && (!symbol.defined || symbol.name != switches.front());
+        exits.switches_stacks |= is_switch(symbol);
         if (!function)
             return true;
         const bool lands = symbol.name == unwinder, jump = is_one_of(jumps, symbol.name);
-        if (!lands && !jump && symbol.name != "setcontext")
+        if (!lands && !jump && symbol.name != "setcontext" && symbol.name != loaded)
             return true;
         if (const auto offset = image->file_offset(symbol.address, true))
-            points.insert({lands  ? Recorder::UprobeRole::UnwindLands
-                           : jump ? Recorder::UprobeRole::LongJump
-                                  : Recorder::UprobeRole::SwitchStack,
+            points.insert({lands                   ? Recorder::UprobeRole::UnwindLands
+                           : jump                  ? Recorder::UprobeRole::LongJump
+                           : symbol.name == loaded ? Recorder::UprobeRole::CodeLoaded
+                                                   : Recorder::UprobeRole::SwitchStack,
                            *offset + cheaper_entry(*image, symbol.address, abilities)});
         return true;
     });
@@ -81,6 +91,27 @@ Result<FileExits> find_exits(int fd, const UprobeAbilities &abilities) {
     else if (has_own_jumps(*image))
         exits.hidden = "leaves calls by jumps of its own, which cannot be followed (as Ruby's and OCaml's exceptions)";
     return exits;
+}
+
+bool hosts_switching(const ElfSymbol &symbol) {
+    return symbol.defined && is_one_of(hosts, symbol.name);
+}
+
+Result<std::string> why_no_return_probes(int fd) {
+    const auto image = ElfImage::read(fd);
+    if (!image)
+        return fail(image.error());
+    bool switching = false, hosting = false;
+    const auto walked = image->walk_symbols([&](const ElfSymbol &symbol) {
+        switching |= is_switch(symbol);
+        hosting |= hosts_switching(symbol);
+        return !switching;
+    });
+    if (!walked)
+        return fail(walked.error());
+    if (switching || (!hosting && has_own_jumps(*image)))
+        return "switches stacks";
+    return hosting ? "may load what switches stacks" : "";
 }
 
 } // namespace incident::daemon

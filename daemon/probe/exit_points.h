@@ -3,6 +3,7 @@
 #pragma once
 
 #include "capture/os/result.h"
+#include "daemon/probe/elf_image.h"
 #include "daemon/probe/x86_instruction.h"
 #include "daemon/record/recorder.h"
 
@@ -25,6 +26,14 @@ struct FileExits {
     // The code switches stacks by itself: coroutines, fibers.
     bool switches_stacks = false;
 };
+
+// Whether a program with that symbol may load what switches its stacks at any time: CPython has greenlet (gevent), perl
+// has Coro.
+bool hosts_switching(const ElfSymbol &symbol);
+
+// Why no process that has mapped the file bears a return probe of the kernel's, which keeps return addresses as one
+// stack a thread: "switches stacks"; "": no reason known.  Error: not a program or library.
+Result<std::string> why_no_return_probes(int fd);
 
 // fd: open for reading, not owned.  Error: not a program or library.
 Result<FileExits> find_exits(int fd, const UprobeAbilities &abilities);

@@ -25,7 +25,14 @@ namespace {
 // probed from the process's first instruction on.
 constexpr std::array<const char *, 5> library_directories = {"/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu",
                                                              "/lib64", "/usr/lib64", "/usr/lib"};
-constexpr std::array<const char *, 3> common_libraries = {"libgcc_s.so.1", "libc.so.6", "libunwind.so.1"};
+constexpr std::array<const char *, 4> common_libraries = {"libgcc_s.so.1", "libc.so.6", "libunwind.so.1",
+                                                          "ld-linux-x86-64.so.2"};
+
+// By the name of its file: others need not be read for it.
+bool is_loader(std::string_view path) {
+    const std::string_view name = path.substr(path.rfind('/') + 1);
+    return name.starts_with("ld-") || name.starts_with("ld.so") || name == "libc.so"; // musl's is both
+}
 
 constexpr std::chrono::milliseconds patience{200};
 
@@ -78,7 +85,9 @@ void ExitProbes::look_on_host() {
         return;
     for (const char *directory : library_directories)
         for (const char *library : common_libraries)
-            if (auto target = open_on_host(fmt::format("{}/{}", directory, library))) {
+            if (follows_ == Follows::Loads && !is_loader(library)) {
+                continue;
+            } else if (auto target = open_on_host(fmt::format("{}/{}", directory, library))) {
                 const Key key{::gnu_dev_major(target->identity.device), ::gnu_dev_minor(target->identity.device),
                               target->identity.inode};
                 know(key, std::move(*target));
@@ -95,6 +104,9 @@ ExitProbes::File &ExitProbes::know(const Key &key, TargetFile target) {
     file.path = target.path;
     if (auto exits = find_exits(target.fd.get(), tools_.abilities))
         file.exits = std::move(*exits);
+    std::erase_if(file.exits.points, [this](const ExitPoint &point) {
+        return (point.role == Recorder::UprobeRole::CodeLoaded) != (follows_ == Follows::Loads);
+    });
     if (!file.exits.points.empty())
         file.fd = std::move(target.fd);
     return files_.emplace(key, std::move(file)).first->second;
@@ -104,6 +116,8 @@ void ExitProbes::look_at(std::uint32_t pid, const capture::Maps &maps) {
     for (const auto &mapping : maps.all()) {
         const Key key{mapping.major, mapping.minor, mapping.inode};
         if (!mapping.is_file() || !mapping.execute || files_.contains(key))
+            continue;
+        if (follows_ == Follows::Loads && !is_loader(mapping.path))
             continue;
         if (auto target = open_mapped_file(tools_.os, pid, mapping))
             follow(know(key, std::move(*target)));

@@ -20,7 +20,10 @@ class ExitProbes {
 public:
     static constexpr std::size_t files_max = 4096; // mapped files whose places are remembered
 
-    explicit ExitProbes(const ProbeTools &tools) : tools_(tools) {}
+    // Exits: where calls end without a return.  Loads: where a dynamic loader has mapped code.
+    enum class Follows { Exits, Loads };
+
+    ExitProbes(const ProbeTools &tools, Follows follows) : tools_(tools), follows_(follows) {}
     ~ExitProbes();
 
     // From now on in every process, or in these; both nothing: nowhere.
@@ -65,6 +68,7 @@ private:
     std::string uncovered(std::uint32_t pid, const capture::Maps &maps, std::uint64_t since_ns) const;
 
     const ProbeTools &tools_;
+    const Follows follows_;
     bool everywhere_ = false, on_ = true, host_seen_ = false;
     std::set<std::uint32_t> processes_;
     std::map<Key, File> files_;

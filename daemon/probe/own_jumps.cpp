@@ -12,6 +12,7 @@ namespace {
 using Code = std::span<const std::uint8_t>;
 
 constexpr std::size_t longest = 15;        // bytes of an instruction
+constexpr std::size_t looked_at = 4;       // of one, here: code may end behind the return
 constexpr std::size_t instructions_to = 4; // between the load and the jump: other registers are loaded, pops aside
 constexpr std::size_t hits_max = 64;
 
@@ -38,7 +39,7 @@ bool is_llvm_unwinder(const ElfImage &image) {
 
 // "mov MEMORY, %rsp": REX.W 8B /4.  Not what a function finds in its own frame: it gives its own room back.
 bool loads_stack_pointer(Code code) {
-    if (code.size() < longest || (code[0] & 0xfe) != 0x48 || code[1] != 0x8b)
+    if (code.size() < looked_at || (code[0] & 0xfe) != 0x48 || code[1] != 0x8b)
         return false;
     const unsigned mod = code[2] >> 6, reg = code[2] >> 3 & 7, rm = code[2] & 7, rex_b = code[0] & 1;
     if (reg != 4 || mod == 3)
@@ -53,12 +54,12 @@ bool loads_stack_pointer(Code code) {
 // "jmp *REGISTER", "jmp *MEMORY": FF /4
 bool jumps_through(Code code) {
     const std::size_t prefix = (code[0] & 0xf0) == 0x40;
-    return code[prefix] == 0xff && (code[prefix + 1] >> 3 & 7) == 4;
+    return code.size() > prefix + 1 && code[prefix] == 0xff && (code[prefix + 1] >> 3 & 7) == 4;
 }
 
 bool is_pop(Code code) {
     const std::size_t prefix = (code[0] & 0xf0) == 0x40;
-    return (code[prefix] & 0xf8) == 0x58;
+    return code.size() > prefix && (code[prefix] & 0xf8) == 0x58;
 }
 
 // Goes on somewhere else in a way that is of no interest: call, jmp and jcc to a fixed place, what traps.
@@ -70,8 +71,8 @@ bool ends_the_run(Code code) {
 // By a jump, or by a return to what is popped from the other stack, as switches of coroutines do.
 bool goes_on_there(Code code) {
     constexpr std::uint8_t ret = 0xc3;
-    code = code.subspan(instruction_length(code));
-    for (std::size_t others = 0; others < instructions_to && code.size() >= longest;) {
+    code = code.subspan(instruction_length(code)); // 0 where it is cut off: then it is no jump
+    for (std::size_t others = 0; others < instructions_to && !code.empty();) {
         if (jumps_through(code) || code[0] == ret)
             return true;
         const std::size_t length = instruction_length(code);
@@ -103,7 +104,7 @@ std::string function_before(const ElfImage &image, std::uint64_t address) {
 bool has_own_jumps(const ElfImage &image) {
     std::vector<std::uint64_t> hits;
     image.walk_code(longest * (instructions_to + 16), [&](std::uint64_t address, Code code) {
-        for (std::size_t i = 0; i + longest < code.size(); ++i)
+        for (std::size_t i = 0; i + looked_at <= code.size(); ++i)
             if (loads_stack_pointer(code.subspan(i)) && goes_on_there(code.subspan(i)))
                 hits.push_back(address + i);
         return hits.size() < hits_max;

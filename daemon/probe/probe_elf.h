@@ -35,6 +35,9 @@ struct FunctionSpec {
     std::string symbol;       // see symbol_name.h
     std::uint64_t offset = 0; // bytes from its entry
     bool wants_return = false;
+    // Why a return probe of the kernel's would harm a process that maps the file though nothing in the file says so:
+    // "FILE switches stacks"; "": no reason known.
+    std::string no_return_probe;
 };
 
 // Where debug files are looked for, by build-id: DIR/.build-id/xx/yyyy.debug.

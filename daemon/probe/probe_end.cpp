@@ -12,13 +12,6 @@ namespace {
 
 using Sites = std::vector<ProbeSite>;
 
-Result<Sites> resolve(int fd, const ProbePoint &point, bool wants_return, const UprobeAbilities &abilities,
-                      const DebugRoots &debug) {
-    if (point.kind == ProbePoint::Kind::Usdt)
-        return find_usdt(fd, point.provider, point.name, abilities);
-    return find_function(fd, {point.symbol, point.offset, wants_return}, abilities, debug);
-}
-
 // The ends of a pair have no common stack pointer to be known by.
 bool is_keyed(const ProbeSite &site, ProbeEnd::Kind kind) {
     return site.calls == ProbeSite::Calls::OfGoroutine ||
@@ -31,27 +24,51 @@ bool ProbeEnd::knows(const FileIdentity &identity) const {
     return std::ranges::any_of(files_, [&](const File &file) { return file.target.identity == identity; });
 }
 
+bool ProbeEnd::has_return_probes(const Sites &sites) {
+    return std::ranges::any_of(sites, [](const ProbeSite &site) { return site.returns.empty(); });
+}
+
+// no_return_probe: why the kernel's return probes are not to be used; "": whatever runs says so.
+// The reader keeps the file: one that hangs is left to it.
+Result<Sites> ProbeEnd::resolve(std::shared_ptr<TargetFile> file, std::string no_return_probe,
+                                const ProbeTools &tools) const {
+    const std::string what =
+        point_.kind == ProbePoint::Kind::Usdt ? point_.provider + ":" + point_.name : point_.symbol;
+    const std::string path = file->path;
+    auto sites = capture::within<Sites>(
+        resolve_patience,
+        [file, point = point_, wants_return = kind_ == Kind::Function, why = std::move(no_return_probe), os = tools.os,
+         abilities = tools.abilities, debug = tools.debug, switching = tools.switching]() -> Result<Sites> {
+            if (point.kind == ProbePoint::Kind::Usdt)
+                return find_usdt(file->fd.get(), point.provider, point.name, abilities);
+            FunctionSpec spec{point.symbol, point.offset, wants_return, why};
+            auto found = find_function(file->fd.get(), spec, abilities, debug);
+            if (!found || !wants_return || !why.empty() || !has_return_probes(*found))
+                return found;
+            spec.no_return_probe = switching->of_any_with(os, {file->identity, file->path});
+            return spec.no_return_probe.empty() ? std::move(found)
+                                                : find_function(file->fd.get(), spec, abilities, debug);
+        });
+    if (!sites)
+        return fail(std::move(sites.error()).in(what).in(path));
+    return sites;
+}
+
+void ProbeEnd::refuse(const FileIdentity &identity, const Error &refusal) {
+    if (refusal.code != EBUSY && refusals_.size() < refusals_max) // which says nothing of this file
+        refusals_.emplace(identity, refusal.what);
+}
+
 Result<bool> ProbeEnd::add(TargetFile target, const ProbeTools &tools) {
     if (knows(target.identity))
         return false;
     if (const auto known = refusals_.find(target.identity); known != refusals_.end())
         return fail(known->second);
-    const std::string what =
-        point_.kind == ProbePoint::Kind::Usdt ? point_.provider + ":" + point_.name : point_.symbol;
-    const std::string path = target.path;
-    const FileIdentity identity = target.identity;
-    // The reader keeps the file: one that hangs is left to it.
     auto file = std::make_shared<TargetFile>(std::move(target));
-    auto sites = capture::within<Sites>(resolve_patience, [file, point = point_, wants_return = kind_ == Kind::Function,
-                                                           abilities = tools.abilities, debug = tools.debug] {
-        return resolve(file->fd.get(), point, wants_return, abilities, debug);
-    });
+    auto sites = resolve(file, {}, tools);
     if (!sites) {
-        const bool busy = sites.error().code == EBUSY; // which says nothing of this file
-        Error refusal = std::move(sites.error()).in(what).in(path);
-        if (!busy && refusals_.size() < refusals_max)
-            refusals_.emplace(identity, refusal.what);
-        return fail(std::move(refusal));
+        refuse(file->identity, sites.error());
+        return fail(std::move(sites.error()));
     }
     // Processes may still run what a deploy replaced, but not the one before that.
     if (files_.size() >= files_max) {
@@ -59,6 +76,46 @@ Result<bool> ProbeEnd::add(TargetFile target, const ProbeTools &tools) {
         files_.erase(files_.begin());
     }
     files_.push_back({std::move(*file), std::move(*sites), {}, {}});
+    return true;
+}
+
+std::vector<TargetName> ProbeEnd::with_return_probes() const {
+    std::vector<TargetName> names;
+    if (kind_ == Kind::Function)
+        for (const auto &file : files_)
+            if (has_return_probes(file.sites))
+                names.push_back({file.target.identity, file.target.path});
+    return names;
+}
+
+Result<bool> ProbeEnd::avoid_return_probes(const FileIdentity &identity, const std::string &why,
+                                           const ProbeTools &tools) {
+    const auto file = std::ranges::find_if(
+        files_, [&](const File &one) { return one.target.identity == identity && has_return_probes(one.sites); });
+    if (kind_ != Kind::Function || file == files_.end())
+        return false;
+    // The return probes first, and each by itself: it is gone long before the kernel has done with the one before.
+    const auto drop = [&](Links &links) {
+        for (auto link = links.rbegin(); link != links.rend(); ++link) {
+            Links one;
+            one.push_back(std::move(*link));
+            tools.detacher.drop(std::move(one));
+        }
+        links.clear();
+    };
+    drop(file->everywhere);
+    for (auto &[pid, links] : file->by_process)
+        drop(links);
+    file->by_process.clear();
+    auto target = std::make_shared<TargetFile>(std::move(file->target));
+    auto sites = resolve(target, why, tools);
+    if (!sites) {
+        refuse(identity, sites.error());
+        files_.erase(file);
+        return fail(std::move(sites.error()));
+    }
+    file->target = std::move(*target);
+    file->sites = std::move(*sites);
     return true;
 }
 

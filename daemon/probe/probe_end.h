@@ -5,6 +5,7 @@
 #include "daemon/probe/detacher.h"
 #include "daemon/probe/probe_elf.h"
 #include "daemon/probe/probe_target.h"
+#include "daemon/probe/switching_files.h"
 #include "daemon/probe/trap_price.h"
 
 #include <chrono>
@@ -34,7 +35,9 @@ struct ProbeTools {
     capture::OsRoots os;
     UprobeAbilities abilities;
     DebugRoots debug;
-    std::shared_ptr<Sonames> sonames = std::make_shared<Sonames>(); // also of look-ups that were given up
+    // also of look-ups that were given up
+    std::shared_ptr<Sonames> sonames = std::make_shared<Sonames>();
+    std::shared_ptr<SwitchingFiles> switching = std::make_shared<SwitchingFiles>();
 };
 
 class ProbeEnd {
@@ -52,6 +55,11 @@ public:
     // Looks for the place in the file; keeps a file it is found in.  Known files are kept as
     // they are.  true: new.  Error: why it is not there; what was found out of a file is not looked for again.
     Result<bool> add(TargetFile file, const ProbeTools &tools);
+    // Files whose returns are, or are to be, probed by the kernel's return probes.
+    std::vector<TargetName> with_return_probes() const;
+    // Takes these from the file: its calls' returns are to be probed at ret instructions from now on, for that reason.
+    // Error: those are not known, and the file is forgotten.  false: it has none.
+    Result<bool> avoid_return_probes(const FileIdentity &identity, const std::string &why, const ProbeTools &tools);
     // Forgets files that were written to since; true: there were such.
     bool drop_changed(const ProbeTools &tools);
     // Where the place was not is looked at anew: a debug file may have come.
@@ -83,6 +91,10 @@ private:
         std::map<std::uint32_t, Links> by_process;
     };
 
+    static bool has_return_probes(const std::vector<ProbeSite> &sites);
+    Result<std::vector<ProbeSite>> resolve(std::shared_ptr<TargetFile> file, std::string no_return_probe,
+                                           const ProbeTools &tools) const;
+    void refuse(const FileIdentity &identity, const Error &refusal);
     Result<Links> put(const File &file, std::optional<std::uint32_t> pid, const ProbeTools &tools) const;
     void detach(File &file, const ProbeTools &tools);
 

@@ -4,6 +4,7 @@
 #include "capture/decode/symbol_name.h"
 #include "capture/os/process_files.h"
 #include "daemon/probe/elf_image.h"
+#include "daemon/probe/exit_points.h"
 #include "daemon/probe/function_leaves.h"
 #include "daemon/probe/go_program.h"
 #include "daemon/probe/own_jumps.h"
@@ -70,8 +71,7 @@ void look_at(const ElfSymbol &symbol, const WantedName &wanted, Found &found) {
     // the kernel keeps return addresses as one stack a thread, and kills what returns otherwise
     found.switches_stacks |= (!symbol.defined && (symbol.name == "swapcontext" || symbol.name == "makecontext")) ||
                              symbol.name == "jump_fcontext" || symbol.name == "ontop_fcontext";
-    // CPython: greenlet (gevent) is a module that any program may load at any time
-    found.hosts_switching |= symbol.defined && symbol.name == "_PyEval_EvalFrameDefault";
+    found.hosts_switching |= hosts_switching(symbol);
     const auto match = wanted.matches(symbol.name, symbol.version, symbol.default_version);
     if (match == WantedName::Match::No)
         return note_name(symbol, wanted, found);
@@ -189,20 +189,33 @@ Status check_boundary(std::span<const std::uint8_t> code, std::uint64_t offset) 
 
 // Fills in site.returns, for a program that cannot bear a return probe.
 struct NoReturnProbe {
-    std::string_view because, program;
+    std::string because, program;
 };
-constexpr NoReturnProbe
-    throwing = {"an exception that passes through it would end the program if its return were probed",
-                "can throw exceptions"},
-    switching = {"its program switches stacks, and would be killed if its return were probed", "switches stacks"},
-    hosting = {"what its program loads may switch stacks (greenlet), and it would be killed if its return were probed",
-               "may load what switches stacks (greenlet)"},
-    moving = {"its program is in Go, whose stacks move, and would be killed if its return were probed",
-              "is in Go, whose stacks move"};
+
+std::optional<NoReturnProbe> why_no_return_probe(bool go, const Found &found, const FunctionSpec &spec) {
+    if (go)
+        return NoReturnProbe{"its program is in Go, whose stacks move, and would be killed if its return were probed",
+                             "its program is in Go, whose stacks move"};
+    if (found.throws)
+        return NoReturnProbe{"an exception that passes through it would end the program if its return were probed",
+                             "its program can throw exceptions"};
+    if (found.switches_stacks)
+        return NoReturnProbe{"its program switches stacks, and would be killed if its return were probed",
+                             "its program switches stacks"};
+    if (found.hosts_switching)
+        return NoReturnProbe{
+            "what its program loads may switch stacks (greenlet), and it would be killed if its return were probed",
+            "its program may load what switches stacks (greenlet)"};
+    if (!spec.no_return_probe.empty())
+        return NoReturnProbe{fmt::format("{}, and the process would be killed if this function's return were probed",
+                                         spec.no_return_probe),
+                             spec.no_return_probe};
+    return std::nullopt;
+}
 
 Status avoid_return_probe(const ElfImage &image, const FoundFunction &function, const NoReturnProbe &why,
                           std::uint64_t offset, ProbeSite &site) {
-    const std::string_view because = why.because;
+    const std::string &because = why.because;
     const auto code = image.bytes(function.address, std::min(function.size, walk_max));
     if (function.size == 0 || function.size > walk_max || code.size() < function.size)
         return fail(fmt::format("{}, and where it ends is not known; give `leave`", because));
@@ -212,7 +225,7 @@ Status avoid_return_probe(const ElfImage &image, const FoundFunction &function, 
                                 leaves.error().what));
     for (const auto at : leaves->returns)
         site.returns.push_back(offset + at);
-    site.warning = fmt::format("its program {}, so its ret instructions are probed instead of its return: they are "
+    site.warning = fmt::format("{}, so its ret instructions are probed instead of its return: they are "
                                "single-stepped, about 10 µs a call",
                                why.program);
     if (leaves->jumps_out)
@@ -260,11 +273,9 @@ Result<ProbeSite> site_of(const ElfImage &image, const FoundFunction &function, 
     }
     site.warning = price_warning(site.price);
     site.offset = *offset + at;
-    if (spec.wants_return && (go || found.throws || found.switches_stacks || found.hosts_switching)) {
-        const NoReturnProbe &why = go ? moving : found.throws ? throwing : found.switches_stacks ? switching : hosting;
-        if (auto avoided = avoid_return_probe(image, function, why, *offset, site); !avoided)
+    if (const auto why = why_no_return_probe(go, found, spec); why && spec.wants_return)
+        if (auto avoided = avoid_return_probe(image, function, *why, *offset, site); !avoided)
             return fail(avoided.error());
-    }
     return site;
 }
 

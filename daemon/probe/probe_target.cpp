@@ -124,6 +124,11 @@ Result<TargetFile> open_mapped_file(const capture::OsRoots &os, std::uint32_t pi
     return target_of(capture::open_mapped(process->fd(), mapping), mapping.path);
 }
 
+Result<FileIdentity> identify_mapped(const capture::OsRoots &os, std::uint32_t pid, const capture::Mapping &mapping) {
+    return identify_at(AT_FDCWD,
+                       fmt::format("{}/{}/map_files/{:x}-{:x}", os.proc, pid, mapping.start, mapping.end).c_str(), 0);
+}
+
 Result<FileIdentity> identify_on_host(const std::string &path) {
     struct stat status {};
     if (::stat(path.c_str(), &status) != 0)

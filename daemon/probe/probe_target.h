@@ -32,6 +32,12 @@ struct TargetFile {
     std::string path; // as the rule's reader would know it
 };
 
+// By which a file is found among mappings.
+struct TargetName {
+    FileIdentity identity;
+    std::string path;
+};
+
 // "/…" as the daemon sees it.  Error: not there, not a regular file.
 Result<TargetFile> open_on_host(const std::string &path);
 
@@ -64,6 +70,9 @@ Result<TargetFile> open_mapped(const capture::OsRoots &os, std::uint32_t pid, co
 capture::Maps mappings_of(const capture::OsRoots &os, std::uint32_t pid);
 // The very file of a mapping, even if it has been deleted or replaced since.
 Result<TargetFile> open_mapped_file(const capture::OsRoots &os, std::uint32_t pid, const capture::Mapping &mapping);
+
+// Never waits.
+Result<FileIdentity> identify_mapped(const capture::OsRoots &os, std::uint32_t pid, const capture::Mapping &mapping);
 
 // As of now; an Error where nothing is there.
 Result<FileIdentity> identify_on_host(const std::string &path);

@@ -152,8 +152,9 @@ public:
     // ---- latency: uprobes and what the kernel side knows of the calls they time -------
     // What a probe's program does: the entry of a function, its return (a return probe), its
     // return where it stands at a ret instruction; or the two ends of a pair.
-    // Keyed ones: of calls that one thread may begin and another end.  The last three stand
-    // where calls end without a return: at _Unwind_SetIP, longjmp, setcontext.
+    // Keyed ones: of calls that one thread may begin and another end.  Then those that stand
+    // where calls end without a return: at _Unwind_SetIP, longjmp, setcontext.  The last tells
+    // when the dynamic loader has mapped code.
     enum class UprobeRole {
         EnterCall,
         LeaveCall,
@@ -164,7 +165,8 @@ public:
         LeaveKeyed,
         UnwindLands,
         LongJump,
-        SwitchStack
+        SwitchStack,
+        CodeLoaded
     };
     struct UprobePoint {
         std::string path;                 // of the file; /proc/self/fd/N pins the very inode

@@ -35,6 +35,8 @@ template <typename Programs> bpf_program *program_of(Recorder::UprobeRole role, 
         return programs.long_jump;
     case Recorder::UprobeRole::SwitchStack:
         return programs.switch_stack;
+    case Recorder::UprobeRole::CodeLoaded:
+        return programs.code_loaded;
     }
     return nullptr;
 }

@@ -214,6 +214,10 @@ Status Daemon::wire() {
                     if (const auto stall = txg_->on_event(bytes))
                         offer(*stall);
                 },
+            .on_code =
+                [this](const bpf::event_header &loaded) {
+                    latency_->code_loaded(loaded.tgid, clock_ns(CLOCK_MONOTONIC));
+                },
             .on_latency =
                 [this](const bpf::latency_event &event) {
                     return latency_->over(event, assembler_->facts(), history_, [this](Occurrence occurrence) {

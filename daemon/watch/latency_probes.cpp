@@ -1,10 +1,14 @@
 #include "daemon/watch/latency_probes.h"
 
+#include "capture/collect/collectors.h"
+#include "daemon/os/clocks.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <iterator>
 
 namespace incident::daemon {
 
@@ -18,7 +22,8 @@ std::string key_of(const WantedProbe &wanted) {
 
 LatencyProbes::LatencyProbes(LatencyKernel &kernel, capture::OsRoots os, UprobeAbilities abilities, DebugRoots debug)
     : kernel_(kernel), tools_{kernel, detacher_, os, abilities, std::move(debug), std::make_shared<Sonames>()},
-      exits_(tools_), scanner_(os), own_namespace_(mount_namespace(os, "self")) {}
+      exits_(tools_, ExitProbes::Follows::Exits), loads_(tools_, ExitProbes::Follows::Loads), scanner_(os),
+      own_namespace_(mount_namespace(os, "self")) {}
 
 LatencyProbes::~LatencyProbes() {
     for (auto &probe : probes_)
@@ -146,10 +151,11 @@ void LatencyProbes::process_seen(std::uint32_t pid, const std::function<bool(con
         exits |= follows_exits(*probe);
     }
     look(looking, now);
-    if (exits)
+    if (exits || (!wanting.empty() && !with_return_probes().empty()))
         look_for_exits(pid, now);
     for (Probe *probe : wanting)
         attach(*probe, now);
+    look_for_switches(pid, now); // behind that: from then on its loader tells what it maps
 }
 
 void LatencyProbes::process_gone(std::uint32_t pid) {
@@ -175,7 +181,9 @@ void LatencyProbes::attach(Probe &probe, std::uint64_t now) {
     // Never back from everywhere, but by a reload: numbers that swing would cost more.
     probe.everywhere |= probe.everyone || probe.processes.size() > processes_max;
     probe.refused.clear();
-    if (follows_exits(probe)) // before the ends, so that whatever leaves a call that is seen to begin is seen
+    // before the ends, so that whatever leaves a call that is seen to begin is seen
+    if (follows_exits(probe) ||
+        std::ranges::any_of(probe.ends, [](const ProbeEnd &end) { return !end.with_return_probes().empty(); }))
         follow_exits();
     for (auto &end : probe.ends) {
         if (probe.everywhere) {
@@ -326,6 +334,8 @@ void LatencyProbes::wake(std::uint64_t now, const std::function<void(const Overd
         std::ranges::partition(exit_lookups_, [&](const ExitLookup &lookup) { return lookup.due_ns > now; });
     for (const auto &lookup : std::vector<ExitLookup>(exits_due.begin(), exits_due.end())) {
         exits_.look_in(lookup.pid);
+        loads_.look_in(lookup.pid);
+        look_for_switches(lookup.pid, now);
         if (lookup.attempt + 1 < look_again_ns.size())
             exit_lookups_.push_back({lookup.pid, now + look_again_ns[lookup.attempt + 1], lookup.attempt + 1});
     }
@@ -364,6 +374,15 @@ void LatencyProbes::follow_exits() {
             processes.insert(probe->processes.begin(), probe->processes.end());
         }
     exits_.want(everywhere, std::move(processes));
+    everywhere = false;
+    processes.clear();
+    for (const auto &probe : probes_)
+        if (!probe->held && !probe->off_until_ns &&
+            std::ranges::any_of(probe->ends, [](const ProbeEnd &end) { return !end.with_return_probes().empty(); })) {
+            everywhere |= probe->everywhere;
+            processes.insert(probe->processes.begin(), probe->processes.end());
+        }
+    loads_.want(everywhere, std::move(processes));
 }
 
 // A program that runs has mapped it all but for what it loads later; at its exec nothing but itself.
@@ -373,7 +392,47 @@ void LatencyProbes::look_for_exits(std::uint32_t pid, std::uint64_t now) {
         return;
     follow_exits();
     exits_.look_in(pid);
+    loads_.look_in(pid);
     exit_lookups_.push_back({pid, now + look_again_ns[0], 0});
+}
+
+std::vector<TargetName> LatencyProbes::with_return_probes() const {
+    std::vector<TargetName> names;
+    for (const auto &probe : probes_)
+        for (const auto &end : probe->ends)
+            std::ranges::move(end.with_return_probes(), std::back_inserter(names));
+    return names;
+}
+
+// Of every probe in the file, for the kernel (until 6.11) lets a return probe of one take the return addresses of all
+// that come by, whomever it was put there for (kernel/events/uprobes.c, handler_chain).
+void LatencyProbes::look_for_switches(std::uint32_t pid, std::uint64_t now) {
+    const auto names = with_return_probes();
+    if (names.empty())
+        return;
+    const auto seen = capture::within<SwitchingFiles::Process>(
+        mappings_patience,
+        [switching = tools_.switching, os = tools_.os, pid, names]() -> Result<SwitchingFiles::Process> {
+            return switching->in(os, pid, names);
+        });
+    if (!seen || seen->why.empty())
+        return;
+    for (auto &probe : probes_)
+        for (std::size_t i = 0; i < probe->ends.size(); ++i)
+            for (const auto &file : seen->files) {
+                const auto avoided = probe->ends[i].avoid_return_probes(file, seen->why, tools_);
+                if (avoided && !*avoided)
+                    continue;
+                if (!avoided)
+                    probe->problem[i] = avoided.error().what;
+                attach(*probe, now);
+                // What is under way, and what began meanwhile, is neither told as running nor as slow.
+                probe->since_ns = std::max(now, clock_ns(CLOCK_MONOTONIC));
+                tell_kernel(*probe);
+                tell_scanner();
+                spdlog::info("{}: {}, so the kernel's return probes have been taken from its functions",
+                             name_of(*probe), seen->why);
+            }
 }
 
 void LatencyProbes::check_exit_rate(std::uint64_t now) {

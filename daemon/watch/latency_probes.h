@@ -56,6 +56,7 @@ public:
     // How long the event loop waits for a file to be found, longer than any that is only slow takes on a busy host;
     // a path that did not answer is left alone for retry_ns.
     static constexpr std::chrono::milliseconds look_patience{2000};
+    static constexpr std::chrono::milliseconds mappings_patience{1000}; // a process that hangs hangs its reader
     static constexpr std::uint64_t exits_max_rate = 10'000; // exceptions and longjmps a second that are followed
 
     LatencyProbes(LatencyKernel &kernel, capture::OsRoots os, UprobeAbilities abilities, DebugRoots debug = {});
@@ -70,6 +71,8 @@ public:
     // matches: whether the rule of this condition wants the process.  Twice is harmless.
     void process_seen(std::uint32_t pid, const std::function<bool(const WantedProbe &)> &matches, std::uint64_t now);
     void process_gone(std::uint32_t pid);
+    // Its dynamic loader has mapped code, and runs it next.
+    void code_loaded(std::uint32_t pid, std::uint64_t now) { look_for_switches(pid, now); }
 
     // Monotonic time of the next wake(); OverdueScanner::never while there is no probe.
     std::uint64_t next_wake() const;
@@ -158,6 +161,8 @@ private:
     bool follows_exits(const Probe &probe) const;
     void follow_exits();
     void look_for_exits(std::uint32_t pid, std::uint64_t now);
+    std::vector<TargetName> with_return_probes() const;
+    void look_for_switches(std::uint32_t pid, std::uint64_t now);
     void check_exit_rate(std::uint64_t now);
     std::string doubt(const OverdueCall &call);
     std::string remarks(const Probe &probe, const bpf::probe_count &count) const;
@@ -166,7 +171,7 @@ private:
     LatencyKernel &kernel_;
     Detacher detacher_; // outlives the ends
     ProbeTools tools_;
-    ExitProbes exits_;
+    ExitProbes exits_, loads_;
     OverdueScanner scanner_;
     std::vector<WantedProbe> wanted_;
     std::vector<std::unique_ptr<Probe>> probes_;

@@ -23,6 +23,8 @@ public:
     void set_rules(std::span<const rules::Rule> rules, const TriggerPlan &plan, std::uint64_t now_ns);
     // A process that latency rules are about has been seen for the first time.
     void started(const rules::ProcessFacts &process, std::span<const rules::Rule> rules, std::uint64_t now_ns);
+    // The process is about to run code that its dynamic loader has mapped.
+    void code_loaded(std::uint32_t pid, std::uint64_t now_ns) { probes_.code_loaded(pid, now_ns); }
     // Takes the probes out of processes that have ended; now and then.
     void forget_ended();
 

@@ -65,6 +65,25 @@ TEST_F(Exits, JumpsOfItsOwnAreSeenByTheirShape) {
         IsEmpty());
 }
 
+TEST_F(Exits, WhatSwitchesStacksBearsNoReturnProbe) {
+    const auto why = [](const std::string &file) {
+        const UniqueFd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+        return why_no_return_probes(fd.get()).value_or("not read");
+    };
+    const std::string program = (root / "program").string();
+    of("__asm__(\"mov (%rsi), %rsp\\npop %rbx\\npop %rbp\\nret\");\n", "-shared -nostdlib -s");
+    EXPECT_EQ(why(program), "switches stacks") << "at the very end of the code as well";
+    of("extern \"C\" void swapcontext(); void f() { swapcontext(); }\n", "-shared -fPIC");
+    EXPECT_EQ(why(program), "switches stacks");
+    of("extern \"C\" void _PyEval_EvalFrameDefault() {}\n", "-shared -fPIC");
+    EXPECT_EQ(why(program), "may load what switches stacks");
+    of("extern \"C\" void Perl_runops_standard() {}\n", "-shared -fPIC");
+    EXPECT_EQ(why(program), "may load what switches stacks");
+    EXPECT_EQ(why("/lib/x86_64-linux-gnu/libc.so.6"), "");
+    EXPECT_EQ(why("/lib64/ld-linux-x86-64.so.2"), "");
+    EXPECT_EQ(why("/lib/x86_64-linux-gnu/libgcc_s.so.1"), "");
+}
+
 TEST_F(Exits, TheUnwinderAndTheCLibraryHaveThem) {
     const auto unwinder = exits_of("/lib/x86_64-linux-gnu/libgcc_s.so.1");
     EXPECT_EQ(with(unwinder, Recorder::UprobeRole::UnwindLands), 1);

@@ -24,6 +24,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using testing::SizeIs;
 using State = ProbeReport::State;
 
@@ -45,7 +46,7 @@ public:
         if (::stat(point.path.c_str(), &status) != 0)
             return fail(Error::system(point.path));
         const std::lock_guard lock(mutex);
-        auto &places = probe == EXIT_PROBE ? exits : live;
+        auto &places = role == Recorder::UprobeRole::CodeLoaded ? loaders : probe == EXIT_PROBE ? exits : live;
         places.push_back({role, status.st_ino, point.offset, point.pid, probe, point.flags});
         attached += &places == &live;
         auto at = std::prev(places.end());
@@ -79,7 +80,7 @@ public:
     }
 
     std::mutex mutex;
-    std::list<Attachment> live, exits;
+    std::list<Attachment> live, exits, loaders;
     int attached = 0;
     std::map<std::uint32_t, bpf::probe_setting> settings;
     std::map<std::uint32_t, bpf::probe_count> counts;
@@ -483,6 +484,53 @@ TEST_F(Probes, WhatWasFoundOutOfAFileSaysNothingOfTheNext) {
     EXPECT_EQ(add(), why);
     deploy("work"); // another file
     EXPECT_EQ(add(), "found");
+}
+
+// This process is the one that has mapped both.
+TEST_F(Probes, ALibraryInAProcessThatLoadsWhatSwitchesStacksIsProbedAtItsRets) {
+    const auto library = [&](const char *name, const char *source) {
+        const fs::path path = root / name;
+        std::ofstream(root / "source.c") << source;
+        EXPECT_EQ(std::system(("cc -O1 -shared -fPIC -fcf-protection=none -o " + path.string() + " " +
+                               (root / "source.c").string())
+                                  .c_str()),
+                  0);
+        return path.string();
+    };
+    binary = library("work.so", "long work(long a) { return a + 1; }\n");
+    const auto switching = library("switching.so", "__asm__(\"mov (%rsi), %rsp\\npop %rbx\\npop %rbp\\nret\");\n");
+    void *const probed = ::dlopen(binary.c_str(), RTLD_NOW);
+    ASSERT_TRUE(probed);
+    const auto roles = [&] {
+        std::set<Recorder::UprobeRole> all;
+        for (const auto &one : kernel.settled(2))
+            all.insert(one.role);
+        return all;
+    };
+    using Role = Recorder::UprobeRole;
+    const std::set<Role> by_kernel{Role::EnterCall, Role::LeaveCall}, at_ret{Role::EnterCall, Role::LeaveAtRet};
+    const auto pid = static_cast<std::uint32_t>(::getpid());
+    probes.set({wanted("work")}, probe_second);
+    probes.process_seen(pid, everybody, probe_second);
+    EXPECT_EQ(roles(), by_kernel);
+    EXPECT_THAT(kernel.loaders, Not(IsEmpty())) << "whose loads are told of";
+    probes.code_loaded(pid, 2 * probe_second);
+    EXPECT_EQ(roles(), by_kernel);
+
+    void *const loaded = ::dlopen(switching.c_str(), RTLD_NOW);
+    ASSERT_TRUE(loaded);
+    probes.code_loaded(pid, 3 * probe_second);
+    EXPECT_EQ(roles(), at_ret);
+    EXPECT_THAT(reason(), HasSubstr("switching.so, which switches stacks, so its ret instructions"));
+    EXPECT_GE(kernel.settings[kernel.live.front().probe].since_ns, 3 * probe_second)
+        << "what was under way is not told";
+
+    probes.set({}, 4 * probe_second);
+    EXPECT_THAT(kernel.settled(0), IsEmpty());
+    probes.set({wanted("work")}, 5 * probe_second);
+    EXPECT_EQ(roles(), at_ret) << "of a process that runs already";
+    ::dlclose(loaded);
+    ::dlclose(probed);
 }
 
 // Detaching happens in the background.
