@@ -32,7 +32,7 @@ def names(calls):
     return [call["name"] for call in calls]
 
 
-def test_calls_have_no_duration_and_all_else(daemon):
+def test_calls_have_no_duration_and_all_else(daemon, coredump_host):  # who waits for its dump can be looked at
     watcher = daemon(config=WITHOUT)
     calls, incident, ended = died(watcher, victim("opener"), "read:/etc/hostname", "read:/no/such/file")
     assert calls and not any(call["in_flight"] for call in calls)
