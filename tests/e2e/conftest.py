@@ -3,8 +3,10 @@
 import fcntl
 import itertools
 import os
+import random
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -13,10 +15,16 @@ from lib.daemon import Daemon
 
 HERE = Path(__file__).resolve().parent
 LOCK = "/run/lock/incidentd-tests.lock"
+BEGAN = time.monotonic()
 
 
 def pytest_addoption(parser):
     parser.addoption("--fast", action="store_true", help="skip the tests marked slow")
+    parser.addoption(
+        "--minutes",
+        type=float,
+        help="skip what has not begun after so many; begins at a file drawn by chance, so that each has its turn",
+    )
 
 
 def pytest_configure(config):
@@ -30,10 +38,21 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
+    if config.getoption("--minutes") is not None:
+        files = list(dict.fromkeys(item.path for item in items))
+        start = random.randrange(len(files))
+        turn = {file: (i - start) % len(files) for i, file in enumerate(files)}
+        items.sort(key=lambda item: turn[item.path])  # stable: a file's tests keep their order
     if config.getoption("--fast"):
         for item in items:
             if item.get_closest_marker("slow"):
                 item.add_marker(pytest.mark.skip(reason="slow, and --fast was given"))
+
+
+def pytest_runtest_setup(item):
+    minutes = item.config.getoption("--minutes")
+    if minutes is not None and time.monotonic() - BEGAN > minutes * 60:
+        pytest.skip(f"the {minutes:g} minutes for this suite are over")
 
 
 @pytest.fixture(scope="session", autouse=True)
