@@ -41,7 +41,7 @@ RULES = {
     "whole": ("cpp", lambda program: symbol(program, r"^keep\(", "-C"), "keep"),
     "mangled": ("cpp", lambda program: symbol(program, "^_Z5store"), "store"),
     "string": ("cpp", lambda _: "fetch(std::string const&)", "fetch"),
-    "copy": ("cpp", lambda _: "scan", "scan"),
+    "copy": ("cpp", lambda _: "walk", "walk"),
     "rust": ("rust", lambda _: "named::stock::count", "count"),
     "rust-mangled": ("rust", lambda program: symbol(program, "5stock5order"), "order"),
     "rust-v0": ("rust-v0", lambda _: "named::stock::count", "count"),

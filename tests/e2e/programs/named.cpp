@@ -22,7 +22,7 @@ volatile int sink;
     return static_cast<int>(what.size());
 }
 
-[[gnu::noinline]] static int scan(int times, int how) {
+[[gnu::noinline]] static int walk(int times, int how) {
     for (int i = 0; i < times; ++i)
         sink = sink + how;
     usleep(100000);
@@ -39,6 +39,6 @@ int main() {
         else if (c == 'f')
             sink = fetch("three");
         else
-            sink = scan(sink & 7, 7) + scan(sink & 15, 7);
+            sink = walk(sink & 7, 7) + walk(sink & 15, 7);
     }
 }
