@@ -6,6 +6,7 @@
 #include "capture/os/proc_stat.h"
 #include "capture/os/process_dir.h"
 #include "capture/os/unique_fd.h"
+#include "daemon/dump/proc_text.h"
 #include "daemon/dump/signal_takers.h"
 #include "rules/model/match.h"
 #include "rules/text/escape.h"
@@ -26,11 +27,6 @@ namespace {
 
 constexpr std::uint64_t mebibyte = 1 << 20;
 constexpr std::uint64_t incident_room = 4 * mebibyte; // one of a thousand threads has less
-
-std::string proc_text(const std::string &path) {
-    const auto text = capture::read_proc_file(AT_FDCWD, path.c_str(), 1 << 20);
-    return text ? text->bytes : std::string();
-}
 
 // "SigCgt:\t0000000180014a07": bit n - 1 is signal n.
 bool in_mask(std::string_view status, std::string_view key, int signal) {

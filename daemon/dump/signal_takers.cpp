@@ -6,6 +6,7 @@
 #include "capture/os/proc_stat.h"
 #include "capture/os/process_dir.h"
 #include "capture/os/unique_fd.h"
+#include "daemon/dump/proc_text.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -20,11 +21,6 @@ namespace {
 
 constexpr std::size_t most_waiters = 4096; // asked what they wait for
 
-std::string proc_file_text(const std::string &path) {
-    const auto text = capture::read_proc_file(AT_FDCWD, path.c_str(), 1 << 20);
-    return text ? text->bytes : std::string();
-}
-
 std::string_view word_of(std::string_view status, std::string_view key) {
     std::string_view value;
     if (!capture::line_value(status, key, value))
@@ -36,7 +32,7 @@ std::string_view word_of(std::string_view status, std::string_view key) {
 // While a thread is in rt_sigtimedwait(2) the signals it waits for are not blocked, and SigBlk does not say so.
 // "128 0xMASK …" (fs/proc/base.c)
 bool waits_for(const std::string &thread, int memory, int signal) {
-    const std::string call = proc_file_text(thread + "/syscall");
+    const std::string call = proc_text(thread + "/syscall");
     char *end = nullptr;
     if (std::strtol(call.c_str(), &end, 10) != SYS_rt_sigtimedwait || end == call.c_str())
         return false;
@@ -59,7 +55,7 @@ std::uint32_t waiting_thread(const std::string &process, int signal) {
 
 // Of the v2 hierarchy, which may lie beside those of v1, and of v1's controller: "4:freezer:/a", "0::/a".
 bool is_frozen(const capture::OsRoots &os, const std::string &process) {
-    const std::string groups = proc_file_text(process + "/cgroup");
+    const std::string groups = proc_text(process + "/cgroup");
     for (std::size_t begin = 0; begin < groups.size();) {
         const std::size_t end = std::min(groups.find('\n', begin), groups.size());
         const std::string_view line = std::string_view(groups).substr(begin, end - begin);
@@ -70,11 +66,10 @@ bool is_frozen(const capture::OsRoots &os, const std::string &process) {
         const std::string_view group = line.substr(path + 1);
         if (line.starts_with("0:")) {
             for (const char *root : {"", "/unified"})
-                if (word_of(proc_file_text(fmt::format("{}{}{}/cgroup.events", os.cgroup, root, group)), "frozen") ==
-                    "1")
+                if (word_of(proc_text(fmt::format("{}{}{}/cgroup.events", os.cgroup, root, group)), "frozen") == "1")
                     return true;
         } else if (line.substr(0, path).ends_with(":freezer")) {
-            const std::string state = proc_file_text(fmt::format("{}/freezer{}/freezer.state", os.cgroup, group));
+            const std::string state = proc_text(fmt::format("{}/freezer{}/freezer.state", os.cgroup, group));
             if (state.starts_with("FR")) // FROZEN, FREEZING
                 return true;
         }
