@@ -1,4 +1,5 @@
 // incidentd: wires options, logging and the daemon together.
+#include "daemon/service/check.h"
 #include "daemon/service/daemon.h"
 
 #include <spdlog/sinks/stdout_color_sinks.h>

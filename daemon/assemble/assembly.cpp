@@ -16,10 +16,10 @@
 
 namespace incident::daemon {
 
-Assembler::Assembler(Recorder &recorder, rules::Engine &engine, const TriggerPlan &plan, const RuleHistory &history,
-                     capture::OsRoots os, std::string boot_id, rules::Nanoseconds deadline, Hooks hooks)
-    : recorder_(recorder), engine_(engine), plan_(plan), history_(history), os_(os), boot_id_(std::move(boot_id)),
-      deadline_ns_(static_cast<std::uint64_t>(deadline.count())), hooks_(std::move(hooks)), facts_(os), ooms_(os),
+Assembler::Assembler(Recorded &recorder, RulesInForce &rules, FactsCache &facts, AssemblyListener &listener,
+                     const Clock &clock, capture::OsRoots os, std::string boot_id, rules::Nanoseconds deadline)
+    : recorder_(recorder), rules_(rules), facts_(facts), listener_(listener), clock_(clock), os_(os),
+      boot_id_(std::move(boot_id)), deadline_ns_(static_cast<std::uint64_t>(deadline.count())), ooms_(os),
       quiet_losses_(recorder.loss_counts()) {}
 
 void Assembler::take(std::span<const std::uint8_t> bytes) {
@@ -55,7 +55,7 @@ void Assembler::take(std::span<const std::uint8_t> bytes) {
             on_watch(*event);
         break;
     case bpf::EVENT_TRIGGER:
-        if (auto occurrences = occurrences_of(bytes, facts_, history_,
+        if (auto occurrences = occurrences_of(bytes, facts_, rules_.history,
                                               [this](std::uint32_t number) { return recorder_.tracepoint(number); });
             !occurrences.empty())
             for (Occurrence &occurrence : occurrences)
@@ -65,31 +65,24 @@ void Assembler::take(std::span<const std::uint8_t> bytes) {
         break;
     case bpf::EVENT_PERMIT:
         if (const auto head = event_of<bpf::trigger_head>(bytes))
-            hooks_.on_permit(*head);
+            listener_.on_permit(*head);
         break;
     case bpf::EVENT_STARTED:
         if (const auto head = event_of<bpf::trigger_head>(bytes))
-            hooks_.on_started(facts_.of(*head));
-        break;
-    case bpf::EVENT_CODE:
-        hooks_.on_code(*header);
-        break;
-    case bpf::EVENT_TXG:
-        hooks_.on_txg(bytes);
-        break;
-    case bpf::EVENT_LATENCY:
-        if (const auto event = event_of<bpf::latency_event>(bytes); event && !hooks_.on_latency(*event))
-            ++counters_.outdated;
+            listener_.on_started(facts_.of(*head));
         break;
     case bpf::EVENT_OOM:
         if (const auto event = event_of<bpf::oom_event>(bytes))
             on_oom(*event);
         break;
+    default:
+        if (!listener_.on_other(*header, bytes))
+            ++counters_.outdated;
     }
 }
 
 void Assembler::on_watch(const bpf::watch_event &event) {
-    if (event.generation != plan_.generation)
+    if (event.generation != rules_.plan.generation)
         return; // its key may tell apart less than these rules do; who asked asks again
     auto facts = facts_of(os_, event);
     if (!same_program(event, facts))
@@ -99,19 +92,19 @@ void Assembler::on_watch(const bpf::watch_event &event) {
     if (entry && entry->start_boot_ns == event.h.process_start_boot_ns && entry->identity_ns > event.h.t_ns)
         return;                // it executed or was moved meanwhile, and asks again
     facts.uid = event.key.uid; // it may have taken another since, and has asked about that one as well
-    const bool watch = engine_.watches(facts);
+    const bool watch = rules_.engine.watches(facts);
     spdlog::debug("watch {} pid {} exe {} cgroup {}: {}", facts.comm, facts.pid, facts.exe, facts.cgroup, watch);
     facts_.learn(event.key, facts);
-    const std::uint64_t rules = hooks_.rules_of(facts);
-    recorder_.give_verdict(event.key, watch, rules, plan_.generation);
-    if (watch && (rules & plan_.told())) // the kernel side would tell of it at its next system call
-        hooks_.on_started(facts);
+    const std::uint64_t rules = rules_of(rules_.plan, rules_.rules(), facts);
+    recorder_.give_verdict(event.key, watch, rules, rules_.plan.generation);
+    if (watch && (rules & rules_.plan.told())) // the kernel side would tell of it at its next system call
+        listener_.on_started(facts);
 }
 
 // Offers an event to the rules; the first that fires makes the bundle.
 void Assembler::ask_rules(Assembly &assembly, const rules::Event &event) {
     const auto pid = event.process.pid;
-    for (const auto &decision : engine_.decide(event, rules::Answers::Firings)) {
+    for (const auto &decision : rules_.engine.decide(event, rules::Answers::Firings)) {
         if (decision.verdict == rules::Verdict::Suppressed) {
             ++counters_.suppressed;
             spdlog::debug("rule {}: suppressed for pid {} ({}): {}", decision.rule->name, pid, event.process.comm,
@@ -156,7 +149,7 @@ void Assembler::fire(Assembly &assembly, const rules::Decision &decision) {
         input.matches.push_back({match.t_ns, match.value, match.condition});
     input.matches_total = decision.matches_total;
     input.value_total = decision.value_total;
-    hooks_.on_fire(decision, assembly);
+    listener_.on_fire(decision, assembly);
     capture::CollectLimits limits;
     limits.environ = rule.context.environ;
     const auto &whom = input.process.event.h;
@@ -246,7 +239,7 @@ void Assembler::close(const Key &key, Assembly &assembly, bool overdue) {
             assembly.input.trigger = assembly.oom->trigger;
     }
     assembly.input.losses = describe_losses(recorder_.loss_counts(), quiet_losses_, true);
-    // No capture was left for it in the kernel (Daemon::captures_per_second), or it found no room.
+    // No capture was left for it in the kernel (captures_per_second), or it found no room.
     if (key.tid && key.tgid &&
         std::ranges::find(process.threads, key.tid, &capture::ThreadSnapshot::tid) == process.threads.end())
         assembly.input.losses.push_back(
@@ -261,11 +254,11 @@ void Assembler::close(const Key &key, Assembly &assembly, bool overdue) {
     ready.input = std::move(assembly.input);
     ready.collected = std::move(assembly.collected);
     ready.dumped = assembly.dumped;
-    ready.heap = std::move(assembly.heap);
+    ready.late = std::move(assembly.late);
     assembly.input.process.event = ready.input.process.event;
     assembly.input.process.gone = ready.input.process.gone;
     assembly.rule.reset();
-    hooks_.on_ready(std::move(ready));
+    listener_.on_ready(std::move(ready));
 }
 
 void Assembler::forget(const Key &key) {

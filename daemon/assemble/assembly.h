@@ -8,14 +8,13 @@
 #pragma once
 
 #include "capture/collect/collect.h"
+#include "daemon/assemble/oom_kills.h"
 #include "daemon/facts/facts_cache.h"
 #include "daemon/facts/occurrence.h"
-#include "daemon/plan/rule_history.h"
-#include "daemon/plan/trigger_plan.h"
+#include "daemon/os/clocks.h"
+#include "daemon/plan/rules_in_force.h"
 #include "daemon/record/recorder.h"
-#include "daemon/watch/heap_watch.h"
-#include "daemon/watch/oom_watch.h"
-#include "rules/engine/engine.h"
+#include "daemon/watch/watch.h"
 
 #include <deque>
 #include <map>
@@ -36,10 +35,10 @@ struct Assembly {
     bool perhaps_oom = false;
     std::optional<OomKill> oom;
     // Of a living process: what is still to come.
-    bool context_expected = false;    // the thread's own capture
-    bool moment_seen = false;         // the process event
-    int dumped = 0;                   // signal the kernel side has sent
-    std::shared_ptr<HeapSource> heap; // where a rule asks for it
+    bool context_expected = false; // the thread's own capture
+    bool moment_seen = false;      // the process event
+    int dumped = 0;                // signal the kernel side has sent
+    std::vector<LateReading> late; // on the writer's thread
 };
 
 struct AssemblyCounters {
@@ -49,28 +48,29 @@ struct AssemblyCounters {
     std::uint64_t outdated = 0;   // triggers of rules that were changed or removed before they were read
 };
 
+// Whom the assembler tells of what it finds out.
+class AssemblyListener {
+public:
+    virtual ~AssemblyListener() = default;
+    // An assembly whose rule fired and which is complete.
+    virtual void on_ready(Assembly assembly) = 0;
+    // Something has happened, and the rules are asked next.
+    virtual void before_rules(Occurrence &occurrence) = 0;
+    // A rule has fired; its context may be added.
+    virtual void on_fire(const rules::Decision &decision, Assembly &assembly) = 0;
+    // A process that rules with a part in TriggerPlan::told() are about.
+    virtual void on_started(const rules::ProcessFacts &process) = 0;
+    // May the kernel side make that process dump core?
+    virtual void on_permit(const bpf::trigger_head &asked) = 0;
+    // An event that is of no assembly; false: its rules are gone.
+    virtual bool on_other(const bpf::event_header &header, std::span<const std::uint8_t> bytes) = 0;
+};
+
 class Assembler {
 public:
-    struct Hooks {
-        // Takes an assembly whose rule fired and which is complete.
-        std::function<void(Assembly)> on_ready;
-        // Whether and by which conditions a process is watched.
-        std::function<std::uint64_t(const rules::ProcessFacts &)> rules_of;
-        // Every occurrence before the rules are asked; and when one has fired, to add context.
-        std::function<void(Occurrence &)> on_occurrence;
-        std::function<void(const rules::Decision &, Assembly &)> on_fire;
-        // A process that rules about latency or its heap are about; a ZFS sync, and a probed call, that was slow.
-        std::function<void(const rules::ProcessFacts &)> on_started;
-        std::function<void(std::span<const std::uint8_t>)> on_txg;
-        // A process in which return probes stand is about to run code that its dynamic loader has mapped.
-        std::function<void(const bpf::event_header &)> on_code;
-        // whether it concerned a rule
-        std::function<bool(const bpf::latency_event &)> on_latency;
-        // May the kernel side make that process dump core?
-        std::function<void(const bpf::trigger_head &)> on_permit;
-    };
-    Assembler(Recorder &recorder, rules::Engine &engine, const TriggerPlan &plan, const RuleHistory &history,
-              capture::OsRoots os, std::string boot_id, rules::Nanoseconds deadline, Hooks hooks);
+    // All that is given by reference outlives it.  deadline: how long an assembly waits for what is still to come.
+    Assembler(Recorded &recorder, RulesInForce &rules, FactsCache &facts, AssemblyListener &listener,
+              const Clock &clock, capture::OsRoots os, std::string boot_id, rules::Nanoseconds deadline);
 
     // One event out of the ring buffer.
     void take(std::span<const std::uint8_t> bytes);
@@ -90,8 +90,6 @@ public:
 
     std::size_t open() const;
     const AssemblyCounters &counters() const { return counters_; }
-    FactsCache &facts() { return facts_; }
-    void set_deadline(rules::Nanoseconds deadline) { deadline_ns_ = static_cast<std::uint64_t>(deadline.count()); }
 
 private:
     struct Key {
@@ -126,16 +124,15 @@ private:
     void close(const Key &key, Assembly &assembly, bool overdue);
     void forget(const Key &key);
 
-    Recorder &recorder_;
-    rules::Engine &engine_;
-    const TriggerPlan &plan_;
-    const RuleHistory &history_;
+    Recorded &recorder_;
+    RulesInForce &rules_;
+    FactsCache &facts_;
+    AssemblyListener &listener_;
+    const Clock &clock_;
     capture::OsRoots os_;
     std::string boot_id_;
     std::uint64_t deadline_ns_;
-    Hooks hooks_;
-    FactsCache facts_;
-    OomWatch ooms_;
+    OomKills ooms_;
     std::map<Key, Assembly> assemblies_;
     // By tid and its start: come before the thread's own event, which takes it.
     std::map<std::pair<std::uint32_t, std::uint64_t>, capture::ReturnProbes> returns_;

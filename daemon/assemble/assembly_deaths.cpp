@@ -52,7 +52,7 @@ void Assembler::on_death(const bpf::death_event &event) {
     assembly.input.process.event = event;
     assembly.input.process.threads_expected = event.threads;
     assembly.input.process.entry = recorder_.process(event.h.tgid);
-    assembly.input.clocks = read_clocks(boot_id_);
+    assembly.input.clocks = clock_.read(boot_id_);
     assembly.input.signal_seen_ns = assembly.input.clocks.monotonic_ns;
     assembly.last_event_ns = assembly.input.clocks.monotonic_ns;
     assembly.moment_seen = assembly.context_expected = true;
@@ -75,7 +75,7 @@ void Assembler::decide_death(Assembly &assembly) {
     ask_rules(assembly, signal_event(event, entry, assembly.facts));
     if (event.fatal)
         ask_rules(assembly, {event.h.t_ns, assembly.facts, rules::ExitEvent{0, event.number}});
-    if (plan_.oom && event.fatal && entry && entry->kernel_kill_ns) {
+    if (rules_.plan.oom && event.fatal && entry && entry->kernel_kill_ns) {
         assembly.perhaps_oom = true;
         assembly.oom = ooms_.take(event.h.tgid);
         decide_oom(assembly);

@@ -30,7 +30,7 @@ void add_ignored(const capture::Trigger &trigger, bpf::death_event &event) {
 } // namespace
 
 void Assembler::occur(Occurrence occurrence) {
-    hooks_.on_occurrence(occurrence);
+    listener_.before_rules(occurrence);
     Assembly assembly;
     assembly.facts = occurrence.event.process;
     assembly.input.trigger = std::move(occurrence.trigger);
@@ -42,7 +42,7 @@ void Assembler::occur(Occurrence occurrence) {
     add_ignored(assembly.input.trigger, event);
     assembly.facts.comm.copy(event.leader_comm, COMM_LEN - 1);
     occurrence.comm.copy(event.comm, COMM_LEN - 1);
-    assembly.input.clocks = read_clocks(boot_id_);
+    assembly.input.clocks = clock_.read(boot_id_);
     assembly.input.signal_seen_ns = assembly.last_event_ns = assembly.input.clocks.monotonic_ns;
     assembly.context_expected = occurrence.captured;
     assembly.dumped = occurrence.dumped;

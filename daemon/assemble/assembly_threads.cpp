@@ -49,7 +49,7 @@ void Assembler::on_thread(std::span<const std::uint8_t> bytes) {
 
 void Assembler::add_thread(Assembly &assembly, const bpf::thread_event &event, std::span<const std::uint8_t> stack,
                            const std::optional<capture::ReturnProbes> &returns) {
-    assembly.last_event_ns = clock_ns(CLOCK_MONOTONIC);
+    assembly.last_event_ns = clock_.monotonic_ns();
     const bool pinned = event.role == bpf::ROLE_CRASHED || event.role == bpf::ROLE_SIBLING;
     const bool in_context = event.role == bpf::ROLE_TRIGGERED || event.role == bpf::ROLE_SIGNALLED;
     if (!assembly.rule && !assembly.perhaps_oom) {

@@ -14,22 +14,6 @@ namespace {
 
 constexpr const char *entries_program = "record_enter", *returns_program = "record_exit";
 
-Cost cost_of(const CostMeter &costs, const std::string &program) {
-    const auto found = costs.costs().find(program);
-    return found == costs.costs().end() ? Cost{} : found->second;
-}
-
-double share_of(const std::optional<HeapPrice> &price, double allocations, double frees) {
-    if (!price)
-        return 0;
-    return (allocations * static_cast<double>(price->allocation_ns) + frees * static_cast<double>(price->free_ns)) /
-           1e9;
-}
-
-std::string condition_key(const std::string &rule, std::size_t condition) {
-    return fmt::format("{}:{}", rule, condition);
-}
-
 // The kinds whose conditions may be left out, with their bits.  Not "exit", "oom" and "signal".
 struct LoadKind {
     const char *name;
@@ -56,18 +40,15 @@ std::string name_of(const LoadKind &kind, const TriggerPlan &plan, unsigned bit,
 
 } // namespace
 
+std::string condition_key(std::string_view rule, std::size_t condition) {
+    return fmt::format("{}:{}", rule, condition);
+}
+
 std::vector<std::string> conditions_of_bit(const TriggerPlan &plan, unsigned bit) {
     std::vector<std::string> conditions;
     for (const auto &assigned : plan.assigned)
         if (assigned.bit == bit)
             conditions.push_back(condition_key(assigned.rule, assigned.condition));
-    return conditions;
-}
-
-std::vector<std::string> conditions_of(const LatencyProbes::Load &load) {
-    std::vector<std::string> conditions;
-    for (const WantedProbe *user : load.users)
-        conditions.push_back(condition_key(user->rule, user->condition));
     return conditions;
 }
 
@@ -80,21 +61,11 @@ std::string asked_by(const std::vector<std::string> &conditions, std::span<const
     return asked;
 }
 
-void CostLoads::begin(const CostSources &sources, std::uint64_t now_ns) {
-    began_ns_ = now_ns;
-    heaps_.clear();
-    for (const auto &heap : sources.heaps.loads())
-        heaps_[heap.pid] = heap.now;
-    calls_.clear();
-    for (const auto &probe : sources.latency.loads())
-        calls_[probe.key] = probe.calls;
-}
-
-CostMeasurement CostLoads::end(const CostSources &sources, std::uint64_t now_ns) {
+CostMeasurement CostLoads::measure(const CostSources &sources, std::uint64_t now_ns) {
     CostMeasurement measured;
     measured.t_ns = now_ns;
     measured.cpus = static_cast<unsigned>(std::max(1l, ::sysconf(_SC_NPROCESSORS_ONLN)));
-    for (const auto &[program, cost] : sources.costs.costs())
+    for (const auto &[program, cost] : sources.meter.costs())
         measured.programs += cost.cpu_share;
     // Since the last measurement, for it works in bursts; the start is not counted.
     const std::uint64_t own_ns = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
@@ -102,79 +73,9 @@ CostMeasurement CostLoads::end(const CostSources &sources, std::uint64_t now_ns)
         measured.daemon = static_cast<double>(own_ns - own_ns_) / static_cast<double>(now_ns - own_at_ns_);
     own_ns_ = own_ns;
     own_at_ns_ = now_ns;
-    const double seconds = static_cast<double>(now_ns - began_ns_) / 1e9;
-    add_heaps(sources, seconds, measured);
-    add_latency(sources, seconds, measured);
     add_conditions(sources, measured);
     add_durations(sources, measured);
     return measured;
-}
-
-// At the price measured on this machine, the kernel's traps included.  History is never cheaper than sizes, though
-// the two measurements, disturbed by whatever else ran, may say so.
-void CostLoads::add_heaps(const CostSources &sources, double seconds, CostMeasurement &measured) const {
-    const auto sizes = sources.heaps.price(rules::Allocations::Sizes),
-               history = sources.heaps.price(rules::Allocations::History);
-    for (const auto &heap : sources.heaps.loads()) {
-        CostMeasurement::Heap line{.pid = heap.pid, .comm = heap.comm, .asked = heap.asked, .level = heap.now.level};
-        const auto before = heaps_.find(heap.pid);
-        const bool same = before != heaps_.end() && heap.now.allocations >= before->second.allocations &&
-                          heap.now.frees >= before->second.frees;
-        if (same) {
-            const double allocations = static_cast<double>(heap.now.allocations - before->second.allocations) / seconds,
-                         frees = static_cast<double>(heap.now.frees - before->second.frees) / seconds;
-            const double at_sizes = share_of(sizes, allocations, frees),
-                         more = std::max(0.0, share_of(history, allocations, frees) - at_sizes);
-            const bool keeps_history = line.level == rules::Allocations::History;
-            line.calls_per_second = allocations + frees;
-            line.share = keeps_history ? at_sizes + more : at_sizes;
-            line.lower_saves = keeps_history ? more : at_sizes;
-            line.higher_adds = !keeps_history && heap.asked == rules::Allocations::History ? more : 0;
-        }
-        measured.programs += line.share;
-        measured.heaps.push_back(std::move(line));
-    }
-}
-
-// What the programs of functions, and those of pairs, took is theirs by their calls; the kernel's traps come on top.
-void CostLoads::add_latency(const CostSources &sources, double seconds, CostMeasurement &measured) const {
-    const auto share_of = [&](std::initializer_list<const char *> programs) {
-        double share = 0;
-        for (const char *program : programs)
-            share += cost_of(sources.costs, program).cpu_share;
-        return share;
-    };
-    const double functions =
-                     share_of({"enter_call", "leave_call", "enter_keyed", "leave_keyed", "unwind_lands", "long_jump"}),
-                 pairs = share_of({"enter_pair", "leave_pair"});
-    const auto loads = sources.latency.loads();
-    const auto is_pair = [](const LatencyProbes::Load &load) { return load.users.front()->leave.has_value(); };
-    const auto calls_of = [&](const LatencyProbes::Load &load) {
-        const auto before = calls_.find(load.key);
-        return before == calls_.end() ? 0.0 : static_cast<double>(load.calls - std::min(load.calls, before->second));
-    };
-    double calls[2] = {};
-    for (const auto &load : loads)
-        if (!load.users.empty())
-            calls[is_pair(load)] += calls_of(load);
-    for (const auto &load : loads) {
-        if (load.users.empty())
-            continue;
-        const bool pair = is_pair(load);
-        CostMeasurement::Probes line{.key = std::string(latency_prefix) + load.key,
-                                     .name = load.users.front()->enter.text,
-                                     .conditions = conditions_of(load),
-                                     .attached = load.attached};
-        line.asked = asked_by(line.conditions, sources.rules);
-        if (calls[pair] > 0) {
-            line.share = (pair ? pairs : functions) * calls_of(load) / calls[pair];
-            line.calls_per_second = calls_of(load) / seconds;
-            const double traps = line.calls_per_second * static_cast<double>(load.trap_ns) / 1e9;
-            line.share += traps;
-            measured.programs += traps;
-        }
-        measured.probes.push_back(std::move(line));
-    }
 }
 
 // Each condition pays what its programs took for the processes it is about; a run that served several is shared among
@@ -186,7 +87,7 @@ void CostLoads::add_conditions(const CostSources &sources, CostMeasurement &meas
         const auto programs = Recorder::programs_of(kind.name);
         for (const auto &program : programs)
             if (bits && !parts.contains(program))
-                parts.emplace(program, sources.costs.own(program));
+                parts.emplace(program, sources.meter.own(program));
         for (unsigned bit = 0; bit < RULE_BITS; ++bit) {
             if (!(bits >> bit & 1))
                 continue;
@@ -213,7 +114,7 @@ void CostLoads::add_conditions(const CostSources &sources, CostMeasurement &meas
 }
 
 void CostLoads::add_durations(const CostSources &sources, CostMeasurement &measured) {
-    const Cost entries = cost_of(sources.costs, entries_program), returns = cost_of(sources.costs, returns_program);
+    const Cost entries = sources.meter.of_program(entries_program), returns = sources.meter.of_program(returns_program);
     const bool on = sources.recorder.entries_recorded();
     if (on && entries.ns_per_run > 0)
         ns_per_entry_ = entries.ns_per_run;

@@ -41,6 +41,11 @@ std::uint64_t CostMeter::tick(Recorder &recorder, std::uint64_t now_ns) {
     return every_ns_ - std::min(every_ns_, lasts_ns);
 }
 
+Cost CostMeter::of_program(const std::string &program) const {
+    const auto found = costs_.find(program);
+    return found == costs_.end() ? Cost{} : found->second;
+}
+
 OwnPart CostMeter::own(const std::string &program) const {
     const auto found = costs_.find(program);
     return found == costs_.end() ? OwnPart{} : own_part(program, found->second, own_, counted_s_);

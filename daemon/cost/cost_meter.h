@@ -32,6 +32,7 @@ public:
     std::uint64_t measured_ns() const { return measured_ns_; } // when the last measurement ended; 0: none yet
     // By program, of the last measurement; empty before there was one.
     const std::map<std::string, Cost> &costs() const { return costs_; }
+    Cost of_program(const std::string &program) const; // all zero: it did not run, or nothing was measured
     OwnPart own(const std::string &program) const;
     // Of several programs together; nullopt: not measured.  ns_per_run is their mean.
     std::optional<Cost> of(const std::vector<std::string> &programs) const;

@@ -17,9 +17,15 @@ inline std::uint64_t clock_ns(clockid_t clock) {
 // The time of day then, in UTC: "03:14:05Z".
 std::string time_text(std::uint64_t monotonic_ns);
 
-// The three clocks together; boot_id is the caller's.
-inline capture::Clocks read_clocks(std::string boot_id) {
-    return {clock_ns(CLOCK_MONOTONIC), clock_ns(CLOCK_BOOTTIME), clock_ns(CLOCK_REALTIME), std::move(boot_id)};
-}
+// What time it is; a test has its own.
+class Clock {
+public:
+    virtual ~Clock() = default;
+    virtual std::uint64_t monotonic_ns() const { return clock_ns(CLOCK_MONOTONIC); }
+    // The three clocks together; boot_id is the caller's.
+    virtual capture::Clocks read(std::string boot_id) const {
+        return {clock_ns(CLOCK_MONOTONIC), clock_ns(CLOCK_BOOTTIME), clock_ns(CLOCK_REALTIME), std::move(boot_id)};
+    }
+};
 
 } // namespace incident::daemon

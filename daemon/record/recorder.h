@@ -7,6 +7,7 @@
 #include "capture/os/result.h"
 #include "capture/os/unique_fd.h"
 #include "daemon/plan/trigger_plan.h"
+#include "daemon/record/recorded.h"
 #include "rules/engine/engine.h"
 #include "rules/files/config.h"
 
@@ -42,8 +43,6 @@ struct RecorderUse {
     std::uint64_t memory_bytes = 0;
 };
 
-// One counter a place, since the programs were loaded.
-using LossCounts = std::array<std::uint64_t, bpf::LOSS_PLACES>;
 // What was lost between two readings, in words; only of_capture: only what losing an
 // event about a dying process counts, not what each process's own account holds.
 std::vector<capture::Loss> describe_losses(const LossCounts &now, const LossCounts &before, bool only_of_capture);
@@ -52,11 +51,6 @@ std::vector<capture::Loss> describe_losses(const LossCounts &now, const LossCoun
 struct FamilyState {
     bool attached = false;
     std::string reason; // why not, though a rule wants it; "" otherwise
-};
-
-struct TracepointName {
-    std::string category, name;
-    auto operator<=>(const TracepointName &) const = default;
 };
 
 // What a program took for threads of processes that rules are about: by the bits of these rules.
@@ -73,7 +67,7 @@ struct Detach {
 };
 using Attached = std::unique_ptr<void, Detach>;
 
-class Recorder {
+class Recorder final : public Recorded {
 public:
     // Loads, attaches, starts recording.  stack_bytes: of each captured thread, the most
     // that any rule asks for.  The Error names what the machine lacks.
@@ -90,15 +84,13 @@ public:
     // other condition needs is detached.  plan: the one that was applied.
     void leave_out(std::set<std::string> conditions, const TriggerPlan &plan);
     const std::set<std::string> &left_out() const;
-    // rules: bits of that generation.
-    void give_verdict(const bpf::watch_key &key, bool watch, std::uint64_t rules, std::uint32_t generation);
+    void give_verdict(const bpf::watch_key &key, bool watch, std::uint64_t rules, std::uint32_t generation) override;
     // Everybody decides anew.
     void decide_again();
     // What is attached now: by kind, and by "tracepoint:CATEGORY:NAME" for each tracepoint; nothing where no condition
     // of it is wanted.
     const std::map<std::string, FamilyState> &families() const;
-    // The tracepoint with that number; nullopt: none of ours.
-    std::optional<TracepointName> tracepoint(std::uint32_t number) const;
+    std::optional<TracepointName> tracepoint(std::uint32_t number) const override;
     // So many captures in a living thread's own context until the next call.
     void allow_captures(std::uint32_t count);
     // Whether the kernel side may make that process dump core by itself.
@@ -112,29 +104,24 @@ public:
     // Signals that may still be sent, taken from by both sides; valid as long as the Recorder.
     std::int32_t *dump_allowance();
 
-    // Sends an EVENT_MOMENT of the process and an EVENT_THREAD of each of its threads, seen
-    // from outside; they are in the ring buffer when it returns.
-    Status snapshot(std::uint32_t tgid);
+    Status snapshot(std::uint32_t tgid) override;
 
     int fd() const; // readable when events wait
     // Calls on_event(bytes) for each waiting event, oldest first, until it answers false: that one is the last.
     using OnEvent = std::function<bool(std::span<const std::uint8_t>)>;
     Status consume(const OnEvent &on_event);
 
-    // A slot's rings; nullopt where the slot is not (or no longer) that generation's.
-    std::optional<capture::ThreadRings> read(std::uint32_t slot, std::uint64_t generation) const;
-    // Slots that hold threads of a process, dead or alive.
-    std::vector<std::uint32_t> slots_of(std::uint32_t tgid, std::uint64_t process_start_boot_ns) const;
-    bpf::thread_slot header(std::uint32_t slot) const;
+    std::optional<capture::ThreadRings> read(std::uint32_t slot, std::uint64_t generation) const override;
+    std::vector<std::uint32_t> slots_of(std::uint32_t tgid, std::uint64_t process_start_boot_ns) const override;
+    bpf::thread_slot header(std::uint32_t slot) const override;
     // The call a slot's thread made last, or is in.
     bpf::syscall_record last_call(std::uint32_t slot) const;
-    std::uint32_t slots() const;
-    // The daemon has read a pinned slot.
-    void release(std::uint32_t slot);
+    std::uint32_t slots() const override;
+    void release(std::uint32_t slot) override;
 
-    std::optional<bpf::process_entry> process(std::uint32_t tgid) const;
-    std::vector<std::uint32_t> processes() const; // tgids with an entry
-    void forget_process(std::uint32_t tgid);
+    std::optional<bpf::process_entry> process(std::uint32_t tgid) const override;
+    std::vector<std::uint32_t> processes() const override;
+    void forget_process(std::uint32_t tgid) override;
 
     // Counting of run times costs each run of a program two clock reads: on only while the
     // descriptor is open.  The counts are since load.
@@ -215,13 +202,13 @@ public:
     // Syncs at least this long send an EVENT_TXG at their return; 0: none.
     Status set_txg_threshold(std::uint64_t ns);
 
-    LossCounts loss_counts() const;
-    std::vector<capture::ProbeState> probes() const; // of the programs attached at start
+    LossCounts loss_counts() const override;
+    std::vector<capture::ProbeState> probes() const override;
     RecorderUse use() const;
 
     Recorder(Recorder &&) noexcept;
     Recorder &operator=(Recorder &&) noexcept;
-    ~Recorder();
+    ~Recorder() override;
 
 private:
     Recorder();

@@ -42,4 +42,16 @@ Result<rules::ParsedConfig> load_config(const std::string &file, bool explicit_f
     return rules::parse_config({file, std::move(*text)});
 }
 
+std::vector<std::string> rule_directories(const Options &options) {
+    return options.rules.empty() ? default_rule_dirs : options.rules;
+}
+
+Result<LoadedRules> load_rules_of(const Options &options, bool allow_dump) {
+    return load_rules(rule_directories(options), !options.rules.empty(), allow_dump);
+}
+
+Result<rules::ParsedConfig> load_config_of(const Options &options) {
+    return load_config(options.config.empty() ? default_config : options.config, !options.config.empty());
+}
+
 } // namespace incident::daemon

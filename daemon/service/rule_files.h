@@ -3,6 +3,7 @@
 #pragma once
 
 #include "capture/os/result.h"
+#include "daemon/service/options.h"
 #include "rules/files/parse.h"
 
 #include <string>
@@ -24,6 +25,11 @@ struct LoadedRules {
 // allow_dump: [safety], for the warning about rules that ask for a dump.
 Result<LoadedRules> load_rules(const std::vector<std::string> &directories, bool explicit_directories,
                                bool allow_dump = false);
+
+// As the command line says.
+std::vector<std::string> rule_directories(const Options &options);
+Result<LoadedRules> load_rules_of(const Options &options, bool allow_dump);
+Result<rules::ParsedConfig> load_config_of(const Options &options);
 
 // explicit_file: it must exist; else a missing file means the defaults.
 Result<rules::ParsedConfig> load_config(const std::string &file, bool explicit_file);

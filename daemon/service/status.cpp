@@ -41,36 +41,6 @@ nlohmann::ordered_json rules_of(const StatusInput &input) {
     return all;
 }
 
-nlohmann::ordered_json hook_json(const Hook &hook) {
-    if (!hook.on())
-        return nullptr;
-    const HookCounters &counters = hook.counters();
-    return {{"unit", hook.unit()},
-            {"started", counters.started},
-            {"failed", counters.failed},
-            {"suppressed", counters.suppressed}};
-}
-
-nlohmann::ordered_json heaps_json(const HeapWatch &heaps, std::uint64_t memory_max) {
-    auto processes = nlohmann::ordered_json::array();
-    for (const auto &line : heaps.lines())
-        processes.push_back({{"pid", line.pid},
-                             {"comm", line.comm},
-                             {"level", line.state.level},
-                             {"functions", line.state.probed},
-                             {"since_ns", line.state.since_ns},
-                             {"calls", line.state.calls},
-                             {"lost", line.state.lost},
-                             {"reason", line.state.reason}});
-    nlohmann::ordered_json json = {{"memory_bytes", heaps.memory_bytes()}, {"memory_max", memory_max}};
-    for (const auto &[name, level] :
-         {std::pair{"sizes", rules::Allocations::Sizes}, std::pair{"history", rules::Allocations::History}})
-        if (const auto price = heaps.price(level))
-            json["cost"][name] = {{"allocation_ns", price->allocation_ns}, {"free_ns", price->free_ns}};
-    json["processes"] = std::move(processes);
-    return json;
-}
-
 const char *watching(const rules::Engine &engine) {
     if (engine.watches_everything())
         return "all";
@@ -127,6 +97,7 @@ std::string status_line(const StatusLineInput &input) {
 
 std::string status_json(const StatusInput &input) {
     const auto use = input.recorder.use();
+    const IncidentCounters &incidents = input.delivery.counters();
     const std::string started = utc_text(static_cast<std::int64_t>(input.started_realtime_ns / 1'000'000'000));
     nlohmann::ordered_json status = {
         {"version", INCIDENTD_VERSION},
@@ -152,36 +123,23 @@ std::string status_json(const StatusInput &input) {
         {"probes", nlohmann::ordered_json::array()},
         {"losses", nlohmann::ordered_json::array()},
         {"incidents",
-         {{"committed", input.incidents.committed},
+         {{"committed", incidents.committed},
           {"pending", input.pending},
-          {"failed", input.incidents.failed},
-          {"suppressed", input.suppressed},
-          {"counted", input.incidents.counted},
-          {"joined", input.joined},
-          {"recovered", input.incidents.recovered}}},
-        {"hook", hook_json(input.hook)},
-        {"heaps", heaps_json(input.heaps, input.heap_memory_max)},
-        {"analyses",
-         {{"done", input.analyses.done},
-          {"pending", input.analyses_pending},
-          {"failed", input.analyses.failed},
-          {"passed_over", input.analyses.passed_over}}},
-        {"self", {{"rss_bytes", own_rss_bytes()}, {"cpu_ns", clock_ns(CLOCK_PROCESS_CPUTIME_ID)}}},
+          {"failed", incidents.failed},
+          {"suppressed", input.assemblies.suppressed},
+          {"counted", incidents.counted},
+          {"joined", input.assemblies.joined},
+          {"recovered", incidents.recovered}}},
     };
+    input.delivery.add_status(status);
+    input.watches.add_status(status);
+    status["self"] = {{"rss_bytes", own_rss_bytes()}, {"cpu_ns", clock_ns(CLOCK_PROCESS_CPUTIME_ID)}};
     status["cost"] = cost_json(input.costs, own_rss_bytes());
     if (input.before)
         status["gap"] = {{"pid", input.before->pid},
                          {"stopped", input.before->stopped},
                          {"from", utc_text(input.before->seen_s)},
                          {"until", started}};
-    constexpr std::size_t signatures_shown = 32;
-    auto &storms = status["signatures"] = nlohmann::ordered_json::array();
-    for (const auto &line : input.storm.lines(signatures_shown))
-        storms.push_back({{"signature", line.signature},
-                          {"seen", line.seen},
-                          {"full", line.full},
-                          {"light", line.light},
-                          {"counted", line.counted}});
     for (const auto &probe : input.recorder.probes())
         status["probes"].push_back({{"name", probe.name},
                                     {"state", probe.state},
@@ -197,13 +155,13 @@ std::string status_json(const StatusInput &input) {
             {"syscalls_per_second", static_cast<std::uint64_t>(returns->runs_per_second)},
             {"cpu_share", recording->cpu_share}};
     auto losses = describe_losses(input.recorder.loss_counts(), {}, false);
-    std::ranges::move(lost_incidents(input.incidents), std::back_inserter(losses));
+    std::ranges::move(lost_incidents(incidents), std::back_inserter(losses));
     for (const auto &loss : losses)
         status["losses"].push_back({{"where", loss.where}, {"reason", loss.reason}, {"count", loss.count}});
-    if (input.outdated)
+    if (input.assemblies.outdated)
         status["losses"].push_back({{"where", "triggers of rules that are no more"},
                                     {"reason", "a reload had changed or removed the rule before they were read"},
-                                    {"count", input.outdated}});
+                                    {"count", input.assemblies.outdated}});
     return status.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

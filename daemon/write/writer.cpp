@@ -138,9 +138,8 @@ WriteResult Writer::write(WriteJob &job) {
     auto &incident = job.incident;
     result.light = incident.input.light;
     const auto &event = incident.input.process.event;
-    if (incident.heap)
-        incident.input.process.heap = incident.heap->read();
-    incident.heap.reset();
+    for (const LateReading &read : std::exchange(incident.late, {}))
+        read(incident.input);
     if (incident.rule->context.host && !incident.input.light)
         capture::collect_host(os_, host_log_slice, {}, incident.collected);
 

@@ -1,4 +1,4 @@
-#include "daemon/watch/heap_functions.h"
+#include "daemon/watch/heap/heap_functions.h"
 
 #include "capture/os/unique_fd.h"
 

@@ -1,4 +1,4 @@
-#include "daemon/watch/heap_snapshot.h"
+#include "daemon/watch/heap/heap_snapshot.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // From a wanted probe to calls found overdue while they run, on the real kernel.  Needs root.
 #include "daemon/os/clocks.h"
-#include "daemon/watch/latency_probes.h"
+#include "daemon/watch/latency/latency_probes.h"
 #include "slow_victim.h"
 
 #include <gmock/gmock.h>

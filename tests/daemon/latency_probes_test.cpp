@@ -1,5 +1,5 @@
 // LatencyProbes and OverdueScanner on a kernel side that only remembers what it was told.
-#include "daemon/watch/latency_probes.h"
+#include "daemon/watch/latency/latency_probes.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>

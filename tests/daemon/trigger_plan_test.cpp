@@ -2,7 +2,7 @@
 #include "daemon/plan/trigger_plan.h"
 
 #include "capture/decode/syscalls.h"
-#include "daemon/watch/blocked_watch.h"
+#include "daemon/watch/blocked/blocked_watch.h"
 #include "rules/files/parse.h"
 
 #include <gtest/gtest.h>

@@ -1,0 +1,139 @@
+// One process whose heap is recorded: its probes, its maps, and what becomes a bundle of them.
+#pragma once
+
+#include "capture/collect/collect.h"
+#include "capture/collect/heap.h"
+#include "daemon/probe/detacher.h"
+#include "daemon/probe/probe_target.h"
+#include "daemon/record/recorder_heap.h"
+#include "daemon/watch/heap/heap_functions.h"
+#include "rules/model/rule.h"
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace incident::daemon {
+
+// What a file defines, found once.
+class HeapFunctionCache {
+public:
+    explicit HeapFunctionCache(UprobeAbilities abilities) : abilities_(abilities) {}
+    // Error: it is no program, or broken; also remembered.
+    const Result<std::vector<HeapSite>> &of(const TargetFile &file);
+
+private:
+    static constexpr std::size_t most = 4096; // files; beyond, all are forgotten
+    UprobeAbilities abilities_;
+    std::map<FileIdentity, Result<std::vector<HeapSite>>> known_;
+};
+
+// What is asked for of a process.
+struct HeapWish {
+    rules::Allocations level = rules::Allocations::Pages;
+    HeapSizes sizes;
+    std::uint64_t window_ns = 0;
+    bool operator==(const HeapWish &) const = default;
+};
+
+// A slot of the kernel side's tables, given back when nobody writes to it any more.
+class HeapSlot {
+public:
+    HeapSlot(HeapKernel &kernel, unsigned number, std::function<void(unsigned)> give_back)
+        : kernel_(kernel), number_(number), give_back_(std::move(give_back)) {}
+    ~HeapSlot() {
+        kernel_.end(number_);
+        give_back_(number_);
+    }
+    HeapSlot(const HeapSlot &) = delete;
+    HeapSlot &operator=(const HeapSlot &) = delete;
+    HeapKernel &kernel() const { return kernel_; }
+    unsigned number() const { return number_; }
+
+private:
+    HeapKernel &kernel_;
+    unsigned number_;
+    std::function<void(unsigned)> give_back_;
+};
+
+class HeapProcess {
+public:
+    // Recorded: with a slot and maps; or, without, not, for that reason.
+    HeapProcess(std::uint32_t pid, std::uint64_t start_boot_ns, std::uint64_t exec_ns, HeapWish wish,
+                std::unique_ptr<HeapSlot> slot, std::optional<HeapMaps> maps, std::string reason);
+
+    std::uint32_t pid() const { return pid_; }
+    std::uint64_t start_boot_ns() const { return start_boot_ns_; }
+    std::uint64_t exec_ns() const { return exec_ns_; }
+    const HeapWish &wish() const { return wish_; }
+    bool recorded() const { return maps_.has_value(); }
+
+    // On the watcher's thread, for putting probes takes long: looks at what the process has mapped and probes what is
+    // new.  true: it has functions of the malloc family, so the next look may wait.
+    bool look(const capture::OsRoots &os, HeapFunctionCache &cache);
+    // There too: takes the probes off; what was recorded can still be read.
+    void retire(Detacher &detacher);
+    // On any thread: retire() is to come, and a look that is under way need not be finished.
+    void end() { ended_ = true; }
+    // Records at that level, "sizes" or what was asked for, from now on; why: there is less, or "".  The account
+    // goes on; the history begins anew when it is kept again.
+    void limit(rules::Allocations level, std::string why, std::uint64_t now);
+
+    // What is read now of a process that goes on; the rest, and all of one that is dead, when the bundle is written.
+    struct Copy {
+        bpf::heap_account account;
+        std::vector<bpf::heap_record> history;
+        std::uint64_t read_ns = 0;
+    };
+    Copy copy(std::uint64_t now) const;
+    // of: nullptr: all is read now.
+    capture::HeapSnapshot snapshot(const Copy *of, std::uint64_t now) const;
+
+    struct State {
+        std::string level, reason;
+        bool limited = false; // recorded, but at less than was asked for
+        std::uint64_t since_ns = 0;
+        std::size_t probed = 0; // functions
+        std::uint64_t calls = 0, lost = 0;
+    };
+    State state() const;
+    struct Load {
+        rules::Allocations level = rules::Allocations::Pages; // recorded at
+        std::uint64_t allocations = 0, frees = 0;             // since the recording began
+    };
+    Load load() const;
+
+private:
+    bool put(const HeapSite &site, const TargetFile &file, capture::HeapFunction &function);
+    bpf::heap_account account() const;
+
+    const std::uint32_t pid_;
+    const std::uint64_t start_boot_ns_, exec_ns_;
+    const HeapWish wish_;
+    const std::string reason_;
+    const std::optional<HeapMaps> maps_;
+
+    // The watcher's thread's own.
+    std::vector<LatencyKernel::Link> links_;
+    std::vector<std::pair<std::uint64_t, std::string>> files_; // looked at: inode, path
+    unsigned sites_ = 0;
+
+    std::atomic<bool> ended_ = false;
+    mutable std::mutex mutex_;       // of what follows; held for moments
+    std::shared_ptr<HeapSlot> slot_; // changed by the watcher's thread alone
+    bpf::heap_account last_{};       // when it was retired
+    std::vector<capture::HeapFunction> functions_;
+    std::uint64_t since_ns_ = 0;
+    std::string problem_;
+    rules::Allocations level_;
+    std::string limited_; // why level_ is less than was asked for
+    std::uint64_t history_since_ns_ = 0;
+};
+
+} // namespace incident::daemon

@@ -1,0 +1,282 @@
+#include "daemon/write/delivery.h"
+
+#include "capture/render/render.h"
+#include "daemon/os/clocks.h"
+#include "daemon/write/access.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <spdlog/spdlog.h>
+#include <sys/random.h>
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+#include <utility>
+
+namespace incident::daemon {
+
+namespace {
+
+constexpr std::uint64_t core_look_ns = 100'000'000;
+constexpr std::uint64_t hook_patience_ns = 5'000'000'000; // at the end; systemd may be shutting down itself
+
+std::string short_id() {
+    std::uint32_t value = 0;
+    if (::getrandom(&value, sizeof(value), 0) != sizeof(value))
+        value = static_cast<std::uint32_t>(clock_ns(CLOCK_MONOTONIC));
+    return fmt::format("{:06x}", value & 0xffffff);
+}
+
+void make_light(Assembly &assembly) {
+    auto &input = assembly.input;
+    input.light = true;
+    std::erase_if(assembly.collected.files, [](const auto &file) {
+        return file.first != "process/maps" && file.first != "process/cmdline" && file.first != "process/cgroup";
+    });
+    for (auto &thread : input.process.threads)
+        if (thread.tid != input.process.event.h.tid)
+            thread.stack.clear();
+}
+
+} // namespace
+
+Delivery::Delivery(capture::IncidentsDir incidents, const rules::Config &config)
+    : incidents_(std::move(incidents)), config_(config), storm_(config.storm),
+      hook_(config.hook.unit, config.hook.per_hour), cores_(capture::OsRoots{}) {}
+
+Delivery::~Delivery() = default;
+
+Result<std::unique_ptr<Delivery>> Delivery::open(capture::IncidentsDir incidents, const std::string &state,
+                                                 const rules::Config &config) {
+    std::unique_ptr<Delivery> delivery(new Delivery(std::move(incidents), config));
+    if (auto opened = delivery->open_state(state); !opened)
+        return fail(opened.error());
+    return delivery;
+}
+
+Status Delivery::open_state(const std::string &state) {
+    if (auto granted = grant_access(state, config_.access.group); !granted)
+        spdlog::error("{}; incidents are for root alone", granted.error().what); // no reason not to record
+    auto recovered = incidents_.recover();
+    if (!recovered)
+        return fail(recovered.error());
+    for (const auto &line : *recovered)
+        spdlog::warn("{}", line);
+    counters_.recovered = recovered->size();
+    auto own = capture::IncidentsDir::open(state, false); // the writer's
+    if (!own)
+        return fail(own.error());
+    const Budget budget{config_.budget.bundles, config_.budget.bytes, config_.budget.keep_free};
+    if (Retention(budget).short_of_space(incidents_))
+        spdlog::warn(
+            "{}: less than [budget] keep_free = {} MiB is free: every new incident will remove the one before it",
+            incidents_.path(), budget.keep_free >> 20);
+    auto writer = Writer::start(std::move(*own), {}, budget);
+    if (!writer)
+        return fail(writer.error());
+    writer_ = std::move(*writer);
+    const std::string program = config_.capture.analyse ? Analyst::find_program() : "";
+    if (config_.capture.analyse && program.empty())
+        spdlog::warn("incidentctl is not beside this program nor installed: incidents are explained when looked at");
+    analyst_ = std::make_unique<Analyst>(program, state, [this](std::string name, auto analysis) {
+        AmendJob job{std::move(name), std::monostate{}};
+        if (analysis)
+            job.news = std::move(*analysis);
+        writer_->submit(std::move(job));
+    });
+    return {};
+}
+
+Status Delivery::attach(EventLoop &loop) {
+    auto look = loop.timer([this] { on_cores(); });
+    if (!look)
+        return fail(look.error());
+    core_timer_ = *look;
+    hook_.attach(loop);
+    report_late();
+    return loop.on_readable(writer_->fd(), [this] { on_written(); });
+}
+
+void Delivery::take(Assembly assembly) {
+    const auto &event = assembly.input.process.event;
+    const auto &clocks = assembly.input.clocks;
+    const std::uint64_t realtime = event.h.t_ns + (clocks.realtime_ns - clocks.monotonic_ns);
+    if (!assembly.input.dump.sent && !keep(assembly))
+        return;
+    assembly.input.gap = gap_;
+    WriteJob job;
+    job.name = capture::bundle_name(realtime, assembly.rule->name, assembly.facts.comm, event.h.tgid, short_id());
+    job.core = cores_.first_look(assembly.input);
+    job.redact = config_.privacy.redact;
+    if (job.core.pending) {
+        const auto *auxv = assembly.collected.file("process/auxv");
+        Written wanted;
+        wanted.input.process.event = event;
+        wanted.input.dump = assembly.input.dump;
+        wanted.input.clocks = clocks;
+        wanted.exe = assembly.facts.exe;
+        wanted.auxv = auxv ? *auxv : std::string();
+        core_wanted_.insert_or_assign(job.name, std::move(wanted));
+    }
+    const std::string name = job.name;
+    job.incident = std::move(assembly);
+    if (!writer_->submit(std::move(job))) {
+        ++counters_.failed;
+        ++counters_.failed_because["too many were waiting to be written"];
+        core_wanted_.erase(name);
+        spdlog::error("incident {} is lost: {} incidents already wait to be written, with {} MiB", name,
+                      writer_->pending(), Writer::queue_limit >> 20);
+    }
+}
+
+// The storm policy: of many alike some are kept whole, some light, the rest counted.
+bool Delivery::keep(Assembly &assembly) {
+    auto &input = assembly.input;
+    const std::string rule = input.rule.name + " ";
+    const auto answer = storm_.judge(rule + capture::incident_signature(input), rule + capture::incident_kind(input),
+                                     input.process.event.h.t_ns);
+    input.alike = answer.alike;
+    input.alike_counted = answer.counted_before;
+    if (answer.keep == rules::Keep::Count) {
+        ++counters_.counted;
+        spdlog::info("only counted for pid {} ({}): the {}th of {} within {} s", input.process.event.h.tgid,
+                     assembly.facts.comm, answer.alike, answer.signature,
+                     std::chrono::duration_cast<std::chrono::seconds>(config_.storm.window).count());
+        return false;
+    }
+    if (answer.keep == rules::Keep::Light) {
+        make_light(assembly);
+    } else if (writer_->crowded()) {
+        make_light(assembly);
+        input.losses.push_back({"files and other threads' stacks",
+                                fmt::format("kept light: {} incidents waited to be written", writer_->pending()), 1});
+    }
+    return true;
+}
+
+void Delivery::on_written() {
+    for (const auto &result : writer_->take_results()) {
+        if (!result.error.empty())
+            spdlog::error("incident {}: {}", result.name, result.error);
+        if (result.reported) {
+            on_reported(result);
+            continue;
+        }
+        if (result.amended) {
+            settle(result.name, result.analysed ? Awaited::Analysis : Awaited::Core);
+            if (!result.analysed)
+                spdlog::debug("core of {}: {}", result.name, result.summary);
+            else if (!result.summary.empty())
+                spdlog::info("verdict on {}: {}", result.name, result.summary);
+            continue;
+        }
+        on_committed(result);
+    }
+}
+
+void Delivery::on_committed(const WriteResult &result) {
+    const auto wanted = core_wanted_.extract(result.name);
+    if (!result.error.empty() && !incidents_.bundle(result.name)) {
+        ++counters_.failed;
+        ++counters_.failed_because[result.error_code ? std::strerror(result.error_code) : "see the journal"];
+        return;
+    }
+    ++counters_.committed;
+    awaited_[result.name];
+    if (!result.light && analyst_ && analyst_->submit(result.name))
+        awaited_[result.name].insert(Awaited::Analysis);
+    spdlog::info("incident {}: {} (committed {:.1f} ms after the trigger, {:.1f} ms of writing)", result.name,
+                 result.summary, static_cast<double>(result.since_trigger_ns) / 1e6,
+                 static_cast<double>(result.took_ns) / 1e6);
+    if (!wanted.empty()) {
+        const auto give_up = static_cast<std::uint64_t>(config_.capture.core_wait.count());
+        cores_.follow(result.name, wanted.mapped().input, wanted.mapped().exe, wanted.mapped().auxv,
+                      wanted.mapped().input.clocks.monotonic_ns + give_up);
+        awaited_[result.name].insert(Awaited::Core);
+        on_cores();
+    }
+    settle(result.name, Awaited::Nothing);
+}
+
+void Delivery::on_reported(const WriteResult &result) {
+    if (!result.gone)
+        hook_.start(result.name, clock_ns(CLOCK_MONOTONIC));
+    if (!result.error.empty())
+        return; // the next start tries again
+    if (const auto marked = incidents_.set_reported(result.name, true); !marked)
+        spdlog::error("{}", marked.error().what);
+}
+
+// Incidents the last daemon wrote and could not tell of.
+void Delivery::report_late() {
+    const auto names = incidents_.unreported();
+    if (!names) {
+        spdlog::error("{}", names.error().what);
+        return;
+    }
+    for (const std::string &name : *names) {
+        spdlog::info("incident {} was not reported before; it is now", name);
+        writer_->submit(ReportJob{name});
+    }
+}
+
+// The world is told of an incident once, when its core and its verdict are known or will not be.
+void Delivery::settle(const std::string &bundle, Awaited known) {
+    const auto found = awaited_.find(bundle);
+    if (found == awaited_.end())
+        return; // reported
+    found->second.erase(known);
+    if (!found->second.empty())
+        return;
+    awaited_.erase(found);
+    writer_->submit(ReportJob{bundle});
+}
+
+void Delivery::on_cores() {
+    for (auto &found : cores_.look(clock_ns(CLOCK_MONOTONIC)))
+        writer_->submit(AmendJob{std::move(found.bundle), std::move(found.link)});
+    if (cores_.waiting())
+        core_timer_.arm_in(core_look_ns);
+}
+
+void Delivery::drain(const std::function<void()> &alive) {
+    on_written();
+    for (std::size_t before = 0, left; (left = writer_->pending()) != 0; before = left, on_written()) {
+        if (left != before)
+            alive();
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+}
+
+void Delivery::finish(const std::function<void()> &alive) {
+    drain(alive);
+    for (const auto &[bundle, unknown] : std::exchange(awaited_, {}))
+        writer_->submit(ReportJob{bundle});
+    drain(alive);
+    hook_.finish(hook_patience_ns);
+}
+
+void Delivery::add_status(nlohmann::ordered_json &status) const {
+    status["hook"] = nullptr;
+    if (const HookCounters &hook = hook_.counters(); hook_.on())
+        status["hook"] = {{"unit", hook_.unit()},
+                          {"started", hook.started},
+                          {"failed", hook.failed},
+                          {"suppressed", hook.suppressed}};
+    const AnalystCounters analyses = analyst_->counters();
+    status["analyses"] = {{"done", analyses.done},
+                          {"pending", analyst_->pending()},
+                          {"failed", analyses.failed},
+                          {"passed_over", analyses.passed_over}};
+    constexpr std::size_t signatures_shown = 32;
+    auto &signatures = status["signatures"] = nlohmann::ordered_json::array();
+    for (const auto &line : storm_.lines(signatures_shown))
+        signatures.push_back({{"signature", line.signature},
+                              {"seen", line.seen},
+                              {"full", line.full},
+                              {"light", line.light},
+                              {"counted", line.counted}});
+}
+
+} // namespace incident::daemon
