@@ -13,6 +13,7 @@
 // bundles may come from elsewhere and are hostile input to a reader.
 #pragma once
 
+#include "capture/os/instant.h"
 #include "capture/os/result.h"
 #include "capture/os/unique_fd.h"
 
@@ -29,7 +30,7 @@ namespace incident::capture {
 
 // "20261121T150405.123Z-crash-python3-1234-9f3c2a"; comm and rule are reduced to
 // [A-Za-z0-9._-] (anything else becomes '_'), never empty, never starting with a dot.
-std::string bundle_name(std::uint64_t realtime_ns, std::string_view rule, std::string_view comm, std::uint32_t pid,
+std::string bundle_name(WallTime time, std::string_view rule, std::string_view comm, std::uint32_t pid,
                         std::string_view short_id);
 
 struct ManifestEntry {

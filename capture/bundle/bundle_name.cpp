@@ -39,13 +39,13 @@ std::string reduced(std::string_view text, std::size_t max, bool dashes) {
 
 } // namespace
 
-std::string bundle_name(std::uint64_t realtime_ns, std::string_view rule, std::string_view comm, std::uint32_t pid,
+std::string bundle_name(WallTime time, std::string_view rule, std::string_view comm, std::uint32_t pid,
                         std::string_view short_id) {
-    const auto seconds = static_cast<std::time_t>(realtime_ns / 1'000'000'000);
+    const auto seconds = static_cast<std::time_t>(time.ns / 1'000'000'000);
     std::tm utc{};
     ::gmtime_r(&seconds, &utc); // 64 bits of ns end in 2554: always four digits of year
     return fmt::format("{:04}{:02}{:02}T{:02}{:02}{:02}.{:03}Z-{}-{}-{}-{}", utc.tm_year + 1900, utc.tm_mon + 1,
-                       utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, realtime_ns / 1'000'000 % 1000,
+                       utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, time.ns / 1'000'000 % 1000,
                        reduced(rule, RULE_MAX, true), reduced(comm, COMM_MAX, true), pid,
                        reduced(short_id, SHORT_ID_MAX, false));
 }

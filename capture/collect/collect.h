@@ -4,6 +4,7 @@
 #pragma once
 
 #include "capture/os/os_roots.h"
+#include "capture/os/process_ref.h"
 #include "capture/os/result.h"
 #include "capture/os/unique_fd.h"
 
@@ -40,16 +41,13 @@ struct CollectLimits {
 };
 
 // Collects process/ of a process that may be dying.  Holds /proc/PID as a directory
-// descriptor and checks the start time (stat field 22 against start_boot_ns, both in
-// ticks) before and after: what belongs to a reused pid is thrown away.
-// Files: maps status limits cgroup fds (JSON lines {fd,target,pos,flags}) smaps_rollup
-// auxv cmdline comms (JSON lines {tid,comm}) mountinfo io oom_score_adj stat exe cwd root
-// ns (readlinks), and beside process/: cgroup/* (memory.max, memory.current, memory.events, pids.* of
-// its cgroup, v1 or v2; process/cgroup itself is /proc/PID/cgroup).
-// Reading runs on a thread of its own: a process whose mmap_lock is held hangs its reader.
-// What has not returned by the deadline is left behind and said to be so.
-void collect_process(const OsRoots &os, std::uint32_t pid, std::uint64_t start_boot_ns, const CollectLimits &limits,
-                     Collected &into);
+// descriptor and checks that it is this process (ProcessRef::is) before and after: what belongs to a reused pid is
+// thrown away. Files: maps status limits cgroup fds (JSON lines {fd,target,pos,flags}) smaps_rollup auxv cmdline comms
+// (JSON lines {tid,comm}) mountinfo io oom_score_adj stat exe cwd root ns (readlinks), and beside process/: cgroup/*
+// (memory.max, memory.current, memory.events, pids.* of its cgroup, v1 or v2; process/cgroup itself is
+// /proc/PID/cgroup). Reading runs on a thread of its own: a process whose mmap_lock is held hangs its reader. What has
+// not returned by the deadline is left behind and said to be so.
+void collect_process(const OsRoots &os, const ProcessRef &process, const CollectLimits &limits, Collected &into);
 
 // Collects host/: meminfo pressure/{cpu,io,memory} loadavg vmstat buddyinfo uptime version, and
 // kernel_log: the slice of /dev/kmsg of the last `log` seconds (at most file_cap).

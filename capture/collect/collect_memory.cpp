@@ -34,8 +34,8 @@ struct Job {
 };
 
 // /proc/PID/mem of that very process; the descriptor stays with its memory, whoever gets the pid next.
-Result<UniqueFd> open_memory(const OsRoots &os, std::uint32_t pid, std::uint64_t start_boot_ns) {
-    auto dir = ProcessDir::open(os, pid);
+Result<UniqueFd> open_memory(const OsRoots &os, const ProcessRef &process) {
+    auto dir = ProcessDir::open(os, process.pid);
     if (!dir)
         return fail(dir.error());
     UniqueFd memory(::openat(dir->fd(), "mem", O_RDONLY | O_CLOEXEC));
@@ -44,7 +44,7 @@ Result<UniqueFd> open_memory(const OsRoots &os, std::uint32_t pid, std::uint64_t
     const auto stat = dir->stat();
     if (!stat)
         return fail(stat.error());
-    if (stat->start_ticks != start_ticks_of(start_boot_ns))
+    if (!process.is(*stat))
         return fail("the pid is another process's now");
     return memory;
 }
@@ -90,8 +90,8 @@ void read_thread(int memory, Reading &reading) {
 
 } // namespace
 
-void collect_memory(const OsRoots &os, std::uint32_t pid, std::uint64_t start_boot_ns,
-                    std::vector<ThreadSnapshot> &threads, std::chrono::milliseconds deadline, Collected &into) {
+void collect_memory(const OsRoots &os, const ProcessRef &process, std::vector<ThreadSnapshot> &threads,
+                    std::chrono::milliseconds deadline, Collected &into) {
     const auto begin = Clock::now();
     CollectorResult result{"memory", false, "", 0};
     auto job = std::make_shared<Job>();
@@ -100,7 +100,7 @@ void collect_memory(const OsRoots &os, std::uint32_t pid, std::uint64_t start_bo
             job->readings.push_back({thread.tid, thread.event->regs, thread.event->stack_wanted, 0, {}, {}, false});
     if (job->readings.empty())
         return;
-    if (auto opened = open_memory(os, pid, start_boot_ns); !opened)
+    if (auto opened = open_memory(os, process); !opened)
         result.error = opened.error().what;
     else
         job->memory = std::move(*opened);

@@ -12,7 +12,7 @@ namespace incident::capture {
 // their own context stay as they are.  Reading takes the process's mmap_lock, so it runs on
 // a thread of its own and what is not there by the deadline stays out; the result entry
 // "memory" says so.
-void collect_memory(const OsRoots &os, std::uint32_t pid, std::uint64_t start_boot_ns,
-                    std::vector<ThreadSnapshot> &threads, std::chrono::milliseconds deadline, Collected &into);
+void collect_memory(const OsRoots &os, const ProcessRef &process, std::vector<ThreadSnapshot> &threads,
+                    std::chrono::milliseconds deadline, Collected &into);
 
 } // namespace incident::capture

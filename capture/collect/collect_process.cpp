@@ -15,8 +15,7 @@ namespace {
 // What the collectors work on; owned by all of them, see collectors.h.
 struct Target {
     OsRoots os;
-    std::uint32_t pid;
-    std::uint64_t start_boot_ns;
+    ProcessRef process;
     CollectLimits limits;
     ProcessDir dir;
     std::string own_pid; // in the process's own namespace; "" until its status is read
@@ -188,15 +187,14 @@ std::string check_start(const Target &target) {
     const auto stat = target.dir.stat();
     if (!stat)
         return stat.error().what;
-    const std::uint64_t expected = start_ticks_of(target.start_boot_ns);
-    if (stat->start_ticks == expected)
+    if (target.process.is(*stat))
         return "";
-    return "pid " + std::to_string(target.pid) + " is another process: it started at tick " +
-           std::to_string(stat->start_ticks) + ", not " + std::to_string(expected);
+    return "pid " + std::to_string(target.process.pid) + " is another process: it started at tick " +
+           std::to_string(stat->start_ticks) + ", not " + std::to_string(start_ticks_of(target.process.start.ns));
 }
 
 std::string before(Target &target) {
-    auto dir = ProcessDir::open(target.os, target.pid);
+    auto dir = ProcessDir::open(target.os, target.process.pid);
     if (!dir)
         return dir.error().what;
     target.dir = std::move(*dir);
@@ -219,9 +217,8 @@ std::string after(const Target &target) {
 // The order: what goes with the address space (exit_mm), with the descriptors
 // (exit_files), then what stays until the process is reaped.  smaps_rollup walks the
 // page tables, so it stands behind all that is cheap.
-void collect_process(const OsRoots &os, std::uint32_t pid, std::uint64_t start_boot_ns, const CollectLimits &limits,
-                     Collected &into) {
-    auto target = std::make_shared<Target>(Target{os, pid, start_boot_ns, limits, {}});
+void collect_process(const OsRoots &os, const ProcessRef &process, const CollectLimits &limits, Collected &into) {
+    auto target = std::make_shared<Target>(Target{os, process, limits, {}});
     std::vector<Collector> collectors{
         file(target, "maps", true),
         status(target),

@@ -7,6 +7,7 @@
 #include "bpf/event.h"
 #include "capture/collect/heap.h"
 #include "capture/collect/trigger.h"
+#include "capture/os/instant.h"
 
 #include <cstdint>
 #include <optional>
@@ -80,18 +81,23 @@ struct CostRecord {
 };
 
 // Readings of the three clocks taken together, so that any recorded time can be
-// converted: wall = t + (realtime_ns - monotonic_ns).
+// converted from one to another.
 struct Clocks {
-    std::uint64_t monotonic_ns = 0, boottime_ns = 0, realtime_ns = 0;
+    MonotonicTime monotonic;
+    BootTime boottime;
+    WallTime realtime;
     std::string boot_id; // 32 hex digits
+
+    WallTime wall_of(MonotonicTime t) const { return realtime + (t.ns - monotonic.ns); }
+    WallTime wall_of(BootTime t) const { return realtime + (t.ns - boottime.ns); }
 };
 
 // Between two lives of incidentd nothing is recorded: not of processes that lived on, not of those that died.
 struct Gap {
-    std::uint32_t pid = 0;     // the life before
-    bool stopped = false;      // in good order; else it was killed, or the machine went down
-    std::uint64_t from_ns = 0; // wall clock; of a killed one: when it was last known to run
-    std::uint64_t until_ns = 0;
+    std::uint32_t pid = 0; // the life before
+    bool stopped = false;  // in good order; else it was killed, or the machine went down
+    WallTime from;         // of a killed one: when it was last known to run
+    WallTime until;
 };
 
 struct RuleRecord {

@@ -104,18 +104,18 @@ std::uint64_t realtime_ns() {
 }
 
 bool dump_under_way(const OsRoots &os, const DeathIdentity &death) {
-    if (const auto dir = ProcessDir::open(os, death.pid)) {
+    if (const auto dir = ProcessDir::open(os, death.process.pid)) {
         const auto stat = dir->stat();
         const auto status = read_proc_file(dir->fd(), "status", 64 * 1024);
         std::string_view dumping;
-        if (stat && stat->start_ticks == start_ticks_of(death.start_boot_ns) && status &&
-            line_value(status->bytes, "CoreDumping:", dumping) && dumping == "1")
+        if (stat && death.process.is(*stat) && status && line_value(status->bytes, "CoreDumping:", dumping) &&
+            dumping == "1")
             return true;
     }
     const auto limit = read_proc_file(AT_FDCWD, (os.proc + "/sys/kernel/core_pipe_limit").c_str(), 64);
     const bool waits = limit && limit->bytes != "0\n";
     const std::uint64_t now = realtime_ns();
-    return now < death.death_realtime_ns + (waits ? LAG_NS : LAG_UNLIMITED_NS);
+    return now < death.time.ns + (waits ? LAG_NS : LAG_UNLIMITED_NS);
 }
 
 } // namespace
@@ -155,8 +155,8 @@ struct CoreJournal::Impl {
     Result<std::vector<CoreEntry>> entries(const DeathIdentity &death) {
         const auto failed = [](int r) { return fail(Error::system("search the journal", -r)); };
         ::sd_journal_flush_matches(journal.get());
-        for (const std::string &match :
-             {std::string(MESSAGE_ID), "COREDUMP_PID=" + std::to_string(death.pid), "_BOOT_ID=" + death.boot_id})
+        for (const std::string &match : {std::string(MESSAGE_ID), "COREDUMP_PID=" + std::to_string(death.process.pid),
+                                         "_BOOT_ID=" + death.boot_id})
             if (const int r = ::sd_journal_add_match(journal.get(), match.data(), match.size()); r < 0)
                 return failed(r);
         if (const int r = ::sd_journal_seek_tail(journal.get()); r < 0)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "capture/collect/collect.h"
+#include "capture/os/process_ref.h"
 #include "capture/os/result.h"
 
 #include <cstdint>
@@ -13,12 +14,11 @@ namespace incident::capture {
 
 struct DeathIdentity {
     std::string boot_id; // 32 hex digits
-    std::uint32_t pid = 0;
-    std::uint64_t start_boot_ns = 0;
+    ProcessRef process;
     std::string exe; // may be ""
     std::string comm;
     int signal = 0;
-    std::uint64_t death_realtime_ns = 0;
+    WallTime time;                        // of the death
     std::uint64_t boottime_offset_ns = 0; // realtime - boottime, when captured
     std::string auxv;                     // raw bytes, from /proc/PID/auxv or mm->saved_auxv; "" unknown
     std::uint32_t uid = ~0u;              // real uid as the initial user namespace sees it; ~0: unknown

@@ -56,7 +56,7 @@ std::string seconds(std::int64_t ns) {
 // Of the dump's time after our death; negative: before it.
 std::int64_t delay(const CoreEntry &entry, const DeathIdentity &death) {
     const std::uint64_t us = entry.death_us != 0 ? entry.death_us : entry.written_us;
-    return static_cast<std::int64_t>(us * 1000 - death.death_realtime_ns);
+    return static_cast<std::int64_t>(us * 1000 - death.time.ns);
 }
 
 // "" or why the entry cannot be that of this death.
@@ -72,12 +72,12 @@ std::string contradiction(const CoreEntry &entry, const DeathIdentity &death, st
         return "it is of another program";
     if (!same_image && death.signal != 0 && entry.signal != 0 && entry.signal != death.signal)
         return "it is of another signal (" + std::to_string(entry.signal) + ")";
-    if (late < EARLIEST || entry.written_us * 1000 + SECOND < death.death_realtime_ns)
+    if (late < EARLIEST || entry.written_us * 1000 + SECOND < death.time.ns)
         return "it is older than the death";
     if (late > WINDOW)
         return "it is of a dump " + seconds(late) + " after the death";
-    if (death.start_boot_ns != 0 && death.boottime_offset_ns != 0 && entry.death_us != 0 &&
-        entry.death_us * 1000 + SECOND + COARSE < death.start_boot_ns + death.boottime_offset_ns)
+    if (death.process.start.ns != 0 && death.boottime_offset_ns != 0 && entry.death_us != 0 &&
+        entry.death_us * 1000 + SECOND + COARSE < death.process.start.ns + death.boottime_offset_ns)
         return "it is older than the process";
     return "";
 }
@@ -158,7 +158,7 @@ CoreMatch match_core(const DeathIdentity &death, std::span<const CoreEntry> entr
         break;
     case Verdict::Other:
         best.entry = nullptr;
-        best.reason = "no entry of systemd-coredump for pid " + std::to_string(death.pid) + " in this boot" +
+        best.reason = "no entry of systemd-coredump for pid " + std::to_string(death.process.pid) + " in this boot" +
                       (best.reason.empty() ? "" : " is of this death; the nearest: " + best.reason);
         break;
     }

@@ -99,7 +99,7 @@ private:
         line.t_ns = t_ns;
         JsonObject object(line.text);
         object.number("t_ns", t_ns);
-        object.text("wall", clock_.of_monotonic(t_ns));
+        object.text("wall", clock_.of(MonotonicTime{t_ns}));
         object.number("tid", tid);
         object.text("kind", kind);
         object.text("name", name);

@@ -118,7 +118,7 @@ private:
     // When the process was born, by the clock of the records; 0: not known.
     std::uint64_t born_ns() const {
         const Clocks &clocks = input_.clocks;
-        const std::uint64_t slept = clocks.boottime_ns - std::min(clocks.boottime_ns, clocks.monotonic_ns);
+        const std::uint64_t slept = clocks.boottime.ns - std::min(clocks.boottime.ns, clocks.monotonic.ns);
         const std::uint64_t born = process_.event.h.process_start_boot_ns;
         return born - std::min(born, slept);
     }

@@ -28,8 +28,8 @@ public:
         count_threads();
         count_losses();
         if (const Gap *gap = gap_within())
-            because(fmt::format("from {} to {} nothing was recorded: incidentd {}", wall_text(gap->from_ns),
-                                wall_text(gap->until_ns), gap->stopped ? "was stopped" : "was killed"));
+            because(fmt::format("from {} to {} nothing was recorded: incidentd {}", wall_text(gap->from),
+                                wall_text(gap->until), gap->stopped ? "was stopped" : "was killed"));
         for (const CollectorResult &result : context_.collected.results)
             if (!result.ok)
                 because("collector " + result.name + " failed");
@@ -171,7 +171,7 @@ private:
     const Gap *gap_within() const {
         const auto &gap = context_.input.gap;
         const std::uint64_t born = process_.event.h.process_start_boot_ns;
-        const bool lived = gap && born && wall_of_boottime(context_.input.clocks, born) < gap->until_ns;
+        const bool lived = gap && born && context_.input.clocks.wall_of(BootTime{born}) < gap->until;
         return lived ? &*gap : nullptr;
     }
 
@@ -181,8 +181,8 @@ private:
             return nullptr;
         return {{"pid", gap->pid},
                 {"stopped", gap->stopped},
-                {"from", wall_text(gap->from_ns)},
-                {"until", wall_text(gap->until_ns)}};
+                {"from", wall_text(gap->from)},
+                {"until", wall_text(gap->until)}};
     }
 
     Json collectors() const {

@@ -136,7 +136,7 @@ private:
 
         JsonObject line(out_);
         line.number("t_ns", call.start());
-        line.text("wall", clock_.of_monotonic(call.start()));
+        line.text("wall", clock_.of(MonotonicTime{call.start()}));
         line.number("tid", call.tid);
         const bool alloc_only = !call.record && !call.open;
         line.text("kind", alloc_only ? "alloc" : is_open_call(nr, compat) ? "open" : "syscall");

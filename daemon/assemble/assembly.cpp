@@ -89,7 +89,7 @@ void Assembler::on_watch(const bpf::watch_event &event) {
         return; // the verdict would be about another program's files; this one asks again itself
     // The verdict is for all with this key: what /proc says must be of a process that has it still.
     const auto entry = recorder_.process(event.h.tgid);
-    if (entry && entry->start_boot_ns == event.h.process_start_boot_ns && entry->identity_ns > event.h.t_ns)
+    if (entry && process_of(*entry) == process_of(event.h) && entry->identity_ns > event.h.t_ns)
         return;                // it executed or was moved meanwhile, and asks again
     facts.uid = event.key.uid; // it may have taken another since, and has asked about that one as well
     const bool watch = rules_.engine.watches(facts);
@@ -154,11 +154,11 @@ void Assembler::fire(Assembly &assembly, const rules::Decision &decision) {
     limits.environ = rule.context.environ;
     const auto &whom = input.process.event.h;
     if (whom.tgid && whom.process_start_boot_ns) // not of a kernel thread known by its id alone
-        capture::collect_process(os_, whom.tgid, whom.process_start_boot_ns, limits, assembly.collected);
+        capture::collect_process(os_, process_of(whom), limits, assembly.collected);
 }
 
 void Assembler::on_gone(const bpf::event_header &event) {
-    const Key key{event.tgid, event.process_start_boot_ns, 0};
+    const Key key{process_of(event), 0};
     const auto found = assemblies_.find(key);
     if (found == assemblies_.end())
         return; // find_lost will see it in the process table
@@ -170,14 +170,14 @@ void Assembler::on_gone(const bpf::event_header &event) {
 
 bool Assembler::complete(const Key &key, const Assembly &assembly) {
     // Of a living process the snapshot's events came with the last reading of the ring buffer.
-    if (key.tid || key.tgid == 0)
+    if (key.tid || key.process.pid == 0)
         return !assembly.context_expected;
     if (!assembly.rule && !assembly.perhaps_oom)
         return false; // only waits to be gone
     if (!assembly.rule)
         return false; // whether it was the OOM killer may still be said
-    const auto entry = recorder_.process(key.tgid);
-    const bool same = entry && entry->start_boot_ns == key.start_boot_ns;
+    const auto entry = recorder_.process(key.process.pid);
+    const bool same = entry && process_of(*entry) == key.process;
     // Every thread has passed, whether or not its event found room.
     return same && entry->threads_sent + entry->threads_unsent >= assembly.input.process.threads_expected &&
            assembly.input.process.threads.size() >= entry->threads_sent;
@@ -195,8 +195,8 @@ bool Assembler::tend(std::uint64_t now_ns) {
             continue;
         }
         // Closed: kept until the process is gone, so that its late threads find their place.
-        const auto entry = key.tid || key.tgid == 0 ? std::nullopt : recorder_.process(key.tgid);
-        if (!entry || entry->start_boot_ns != key.start_boot_ns || entry->gone_ns)
+        const auto entry = key.tid || key.process.pid == 0 ? std::nullopt : recorder_.process(key.process.pid);
+        if (!entry || process_of(*entry) != key.process || entry->gone_ns)
             over.push_back(key);
     }
     for (const auto &key : over)
@@ -211,7 +211,7 @@ bool Assembler::tend(std::uint64_t now_ns) {
 void Assembler::close(const Key &key, Assembly &assembly, bool overdue) {
     assembly.closed = true;
     auto &process = assembly.input.process;
-    if (auto entry = recorder_.process(key.tgid); entry && entry->start_boot_ns == key.start_boot_ns)
+    if (auto entry = recorder_.process(key.process.pid); entry && process_of(*entry) == key.process)
         process.entry = entry;
     add_silent_threads(assembly);
     if (!assembly.rule)
@@ -219,8 +219,7 @@ void Assembler::close(const Key &key, Assembly &assembly, bool overdue) {
     process.deadline_passed = overdue;
     if (!process.event.fatal && process.event.h.tgid) {
         constexpr std::chrono::milliseconds memory_deadline{100};
-        capture::collect_memory(os_, process.event.h.tgid, process.event.h.process_start_boot_ns, process.threads,
-                                memory_deadline, assembly.collected);
+        capture::collect_memory(os_, process_of(process.event.h), process.threads, memory_deadline, assembly.collected);
         for (auto &thread : process.threads)
             keep_wanted(assembly.rule->context, thread);
     }
@@ -240,7 +239,7 @@ void Assembler::close(const Key &key, Assembly &assembly, bool overdue) {
     }
     assembly.input.losses = describe_losses(recorder_.loss_counts(), quiet_losses_, true);
     // No capture was left for it in the kernel (captures_per_second), or it found no room.
-    if (key.tid && key.tgid &&
+    if (key.tid && key.process.pid &&
         std::ranges::find(process.threads, key.tid, &capture::ThreadSnapshot::tid) == process.threads.end())
         assembly.input.losses.push_back(
             {"threads",
@@ -262,11 +261,11 @@ void Assembler::close(const Key &key, Assembly &assembly, bool overdue) {
 }
 
 void Assembler::forget(const Key &key) {
-    if (!key.tid && key.tgid) {
-        for (const auto slot : recorder_.slots_of(key.tgid, key.start_boot_ns))
+    if (!key.tid && key.process.pid) {
+        for (const auto slot : recorder_.slots_of(key.process))
             recorder_.release(slot);
-        if (const auto entry = recorder_.process(key.tgid); entry && entry->start_boot_ns == key.start_boot_ns)
-            recorder_.forget_process(key.tgid);
+        if (const auto entry = recorder_.process(key.process.pid); entry && process_of(*entry) == key.process)
+            recorder_.forget_process(key.process.pid);
     }
     assemblies_.erase(key);
 }

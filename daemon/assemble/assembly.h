@@ -86,15 +86,14 @@ public:
     void find_lost(std::uint64_t now_ns);
     // That process is being made to dump core for a bundle that is already there: its death
     // is no incident of its own.
-    void expect_death(std::uint32_t tgid, std::uint64_t start_boot_ns);
+    void expect_death(const capture::ProcessRef &process);
 
     std::size_t open() const;
     const AssemblyCounters &counters() const { return counters_; }
 
 private:
     struct Key {
-        std::uint32_t tgid;
-        std::uint64_t start_boot_ns;
+        capture::ProcessRef process;
         std::uint32_t tid; // 0 for a death; of a process that lives on the thread it happened in
         auto operator<=>(const Key &) const = default;
     };
@@ -119,7 +118,7 @@ private:
     void add_thread(Assembly &assembly, const bpf::thread_event &event, std::span<const std::uint8_t> stack,
                     const std::optional<capture::ReturnProbes> &returns);
     void add_silent_threads(Assembly &assembly);
-    std::uint32_t process_of(std::uint32_t tid) const;
+    std::uint32_t pid_of_thread(std::uint32_t tid) const;
     bool complete(const Key &key, const Assembly &assembly);
     void close(const Key &key, Assembly &assembly, bool overdue);
     void forget(const Key &key);
@@ -136,7 +135,7 @@ private:
     std::map<Key, Assembly> assemblies_;
     // By tid and its start: come before the thread's own event, which takes it.
     std::map<std::pair<std::uint32_t, std::uint64_t>, capture::ReturnProbes> returns_;
-    std::set<std::pair<std::uint32_t, std::uint64_t>> expected_deaths_; // tgid, start; bounded
+    std::set<capture::ProcessRef> expected_deaths_; // bounded
     AssemblyCounters counters_;
     LossCounts quiet_losses_; // when last nothing was open: what is lost from then on concerns what opens next
 };

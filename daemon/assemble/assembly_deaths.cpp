@@ -38,23 +38,23 @@ rules::Event signal_event(const bpf::death_event &event, const std::optional<bpf
 
 } // namespace
 
-void Assembler::expect_death(std::uint32_t tgid, std::uint64_t start_boot_ns) {
+void Assembler::expect_death(const capture::ProcessRef &process) {
     constexpr std::size_t most = 1024; // [safety] dumps_per_hour keeps it far below
     if (expected_deaths_.size() >= most)
         expected_deaths_.clear();
-    expected_deaths_.emplace(tgid, start_boot_ns);
+    expected_deaths_.insert(process);
 }
 
 void Assembler::on_death(const bpf::death_event &event) {
-    const Key key{event.h.tgid, event.h.process_start_boot_ns, event.fatal ? 0 : event.h.tid};
+    const Key key{process_of(event.h), event.fatal ? 0 : event.h.tid};
     Assembly assembly;
     assembly.facts = facts_of(os_, event);
     assembly.input.process.event = event;
     assembly.input.process.threads_expected = event.threads;
     assembly.input.process.entry = recorder_.process(event.h.tgid);
     assembly.input.clocks = clock_.read(boot_id_);
-    assembly.input.signal_seen_ns = assembly.input.clocks.monotonic_ns;
-    assembly.last_event_ns = assembly.input.clocks.monotonic_ns;
+    assembly.input.signal_seen_ns = assembly.input.clocks.monotonic.ns;
+    assembly.last_event_ns = assembly.input.clocks.monotonic.ns;
     assembly.moment_seen = assembly.context_expected = true;
     decide_death(assembly);
     if (!event.fatal && join(key, assembly))
@@ -68,7 +68,7 @@ void Assembler::on_death(const bpf::death_event &event) {
 void Assembler::decide_death(Assembly &assembly) {
     const auto &event = assembly.input.process.event;
     const auto &entry = assembly.input.process.entry;
-    if (event.fatal && expected_deaths_.erase({event.h.tgid, event.h.process_start_boot_ns})) {
+    if (event.fatal && expected_deaths_.erase(process_of(event.h))) {
         spdlog::info("pid {} ({}) dies of the signal sent for an earlier incident", event.h.tgid, assembly.facts.comm);
         return;
     }
@@ -97,11 +97,11 @@ void Assembler::decide_oom(Assembly &assembly) {
 }
 
 // A thread's process: its own, one that an assembly knows it in, or as /proc says.
-std::uint32_t Assembler::process_of(std::uint32_t tid) const {
+std::uint32_t Assembler::pid_of_thread(std::uint32_t tid) const {
     for (const auto &[key, assembly] : assemblies_)
-        if (key.tgid == tid ||
+        if (key.process.pid == tid ||
             std::ranges::any_of(assembly.input.process.threads, [&](const auto &thread) { return thread.tid == tid; }))
-            return key.tgid;
+            return key.process.pid;
     for (std::uint32_t slot = 0; slot < recorder_.slots(); ++slot)
         if (const auto header = recorder_.header(slot); header.tid == tid && header.state != bpf::SLOT_FREE)
             return header.tgid;
@@ -109,10 +109,10 @@ std::uint32_t Assembler::process_of(std::uint32_t tid) const {
 }
 
 void Assembler::on_oom(const bpf::oom_event &event) {
-    const std::uint32_t victim = process_of(event.victim);
+    const std::uint32_t victim = pid_of_thread(event.victim);
     ooms_.note(event, victim);
     for (auto &[key, assembly] : assemblies_)
-        if (key.tgid == victim && key.tid == 0 && assembly.perhaps_oom && !assembly.closed) {
+        if (key.process.pid == victim && key.tid == 0 && assembly.perhaps_oom && !assembly.closed) {
             assembly.oom = ooms_.take(victim);
             decide_oom(assembly);
             return;
@@ -127,7 +127,7 @@ void Assembler::find_lost(std::uint64_t now_ns) {
         if (!entry || !entry->death_ns || entry->death_ns + settled_ns > now_ns)
             continue;
         constexpr std::uint32_t sent = 1; // process_entry.death_event: it waits in the ring buffer, or was read
-        if (entry->death_event == sent || assemblies_.contains({tgid, entry->start_boot_ns, 0}))
+        if (entry->death_event == sent || assemblies_.contains({process_of(*entry), 0}))
             continue;
         bpf::death_event event{};
         event.h = {bpf::EVENT_DEATH, EVENT_LAYOUT, entry->death_ns, tgid, entry->death_tid, entry->start_boot_ns, 0};
@@ -142,7 +142,7 @@ void Assembler::find_lost(std::uint64_t now_ns) {
         event.parent_start_boot_ns = entry->parent_start_boot_ns;
         std::memcpy(event.parent_comm, entry->parent_comm, sizeof(event.parent_comm));
         event.threads = entry->threads_sent + entry->threads_unsent;
-        for (const auto slot : recorder_.slots_of(tgid, entry->start_boot_ns)) {
+        for (const auto slot : recorder_.slots_of(process_of(*entry))) {
             const auto header = recorder_.header(slot);
             if (header.tid == tgid || !event.leader_comm[0])
                 std::memcpy(event.leader_comm, header.comm, sizeof(event.leader_comm));

@@ -43,7 +43,7 @@ void Assembler::occur(Occurrence occurrence) {
     assembly.facts.comm.copy(event.leader_comm, COMM_LEN - 1);
     occurrence.comm.copy(event.comm, COMM_LEN - 1);
     assembly.input.clocks = clock_.read(boot_id_);
-    assembly.input.signal_seen_ns = assembly.last_event_ns = assembly.input.clocks.monotonic_ns;
+    assembly.input.signal_seen_ns = assembly.last_event_ns = assembly.input.clocks.monotonic.ns;
     assembly.context_expected = occurrence.captured;
     assembly.dumped = occurrence.dumped;
     ask_rules(assembly, occurrence.event);
@@ -54,13 +54,13 @@ void Assembler::occur(Occurrence occurrence) {
         return;
     }
     const auto &whom = event.h;
-    const Key key{whom.tgid, whom.process_start_boot_ns, whom.tid};
+    const Key key{process_of(whom), whom.tid};
     if (join(key, assembly))
         return;
     if (whom.tgid)
         assembly.input.process.entry = recorder_.process(whom.tgid);
     if (assembly.dumped) // at once: its death may be the next event
-        expect_death(whom.tgid, whom.process_start_boot_ns);
+        expect_death(process_of(whom));
     look_at_threads(assembly);
     assemblies_.insert_or_assign(key, std::move(assembly));
 }
@@ -90,7 +90,7 @@ bool Assembler::join(const Key &key, const Assembly &fired) {
     ++counters_.joined;
     if (fired.dumped) { // it says that as well
         open->second.dumped = fired.dumped;
-        expect_death(key.tgid, key.start_boot_ns);
+        expect_death(key.process);
     }
     return true;
 }
@@ -106,8 +106,8 @@ void Assembler::look_at_threads(Assembly &assembly) {
 
 // Is that living process the key's?  A kernel thread may be known by its id alone.
 bool Assembler::is_of(const Key &key, const bpf::event_header &event) {
-    return key.tid != 0 && key.tgid == event.tgid &&
-           (key.start_boot_ns == 0 || key.start_boot_ns == event.process_start_boot_ns);
+    return key.tid != 0 && key.process.pid == event.tgid &&
+           (key.process.start.ns == 0 || key.process.start.ns == event.process_start_boot_ns);
 }
 
 // The process as the kernel side saw it: in the thread's own context, or from outside,

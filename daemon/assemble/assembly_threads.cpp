@@ -16,7 +16,7 @@ namespace incident::daemon {
 // The assembly a thread's event belongs to; seen from outside it may belong to several.
 Assembly *Assembler::assembly_for(const bpf::thread_event &event) {
     const bool dying = event.role == bpf::ROLE_CRASHED || event.role == bpf::ROLE_SIBLING;
-    const auto found = assemblies_.find({event.h.tgid, event.h.process_start_boot_ns, dying ? 0 : event.h.tid});
+    const auto found = assemblies_.find({process_of(event.h), dying ? 0 : event.h.tid});
     return found == assemblies_.end() ? nullptr : &found->second;
 }
 
@@ -89,7 +89,7 @@ void Assembler::add_thread(Assembly &assembly, const bpf::thread_event &event, s
 // The mappings of a dying process; its /proc may be gone by now.
 void Assembler::on_maps(std::span<const std::uint8_t> bytes) {
     const auto header = event_of<bpf::event_header>(bytes);
-    const auto found = assemblies_.find({header->tgid, header->process_start_boot_ns, 0});
+    const auto found = assemblies_.find({process_of(*header), 0});
     if (found == assemblies_.end() || found->second.closed)
         return;
     auto &process = found->second.input.process;
@@ -98,7 +98,7 @@ void Assembler::on_maps(std::span<const std::uint8_t> bytes) {
 
 void Assembler::on_pointers(std::span<const std::uint8_t> bytes) {
     const auto header = event_of<bpf::event_header>(bytes);
-    const auto found = assemblies_.find({header->tgid, header->process_start_boot_ns, 0});
+    const auto found = assemblies_.find({process_of(*header), 0});
     if (found == assemblies_.end() || found->second.closed)
         return;
     auto &windows = found->second.input.process.pointers;
@@ -114,7 +114,7 @@ void Assembler::on_pointers(std::span<const std::uint8_t> bytes) {
 void Assembler::add_silent_threads(Assembly &assembly) {
     auto &process = assembly.input.process;
     const bool fatal = process.event.fatal != 0;
-    for (const auto slot : recorder_.slots_of(process.event.h.tgid, process.event.h.process_start_boot_ns)) {
+    for (const auto slot : recorder_.slots_of(process_of(process.event.h))) {
         const auto header = recorder_.header(slot);
         const bool known =
             std::ranges::any_of(process.threads, [&](const auto &thread) { return thread.tid == header.tid; });

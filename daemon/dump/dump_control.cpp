@@ -41,7 +41,7 @@ void DumpControl::allow(std::uint64_t now_ns) {
 void DumpControl::permit(const bpf::trigger_head &asked) {
     const TriggerPlan &plan = rules_.plan;
     const auto entry = recorder_.process(asked.h.tgid);
-    if (asked.generation != plan.generation || !entry || entry->start_boot_ns != asked.h.process_start_boot_ns)
+    if (asked.generation != plan.generation || !entry || process_of(*entry) != process_of(asked.h))
         return;
     bpf::permit permit{};
     permit.start_boot_ns = entry->start_boot_ns;
@@ -58,7 +58,7 @@ void DumpControl::permit(const bpf::trigger_head &asked) {
             continue;
         auto look = looks.find(signal);
         if (look == looks.end())
-            look = looks.emplace(signal, dumper_.look(permit.tgid, permit.start_boot_ns, signal)).first;
+            look = looks.emplace(signal, dumper_.look(process_of(*entry), signal)).first;
         const auto &[objection, now, core_limit] = look->second;
         if (!objection.empty() || (permit.rules && core_limit != permit.core_limit) ||
             !objection_to(*rule, now).empty() || now.uid != asked.key.uid || now.comm != text_of(asked.key.comm)) {

@@ -195,17 +195,17 @@ Dumper::Findings Dumper::examine(std::uint32_t pid, int signal, std::uint32_t du
 }
 
 // As /proc has it now.
-Result<rules::ProcessFacts> Dumper::read(std::uint32_t pid, std::uint64_t start_boot_ns) const {
-    const auto live = capture::identify(os_, pid);
+Result<rules::ProcessFacts> Dumper::read(const capture::ProcessRef &process) const {
+    const auto live = capture::identify(os_, process.pid);
     if (!live)
         return fail("the process is gone");
-    if (live->start_ticks != capture::start_ticks_of(start_boot_ns))
+    if (live->start_ticks != capture::start_ticks_of(process.start.ns))
         return fail("the process is gone, its pid is another's now");
     if (live->exe.empty())
         return fail("kernel threads and processes without an executable are never signalled");
     rules::ProcessFacts facts;
-    facts.pid = pid;
-    facts.start_boot_ns = start_boot_ns;
+    facts.pid = process.pid;
+    facts.start_boot_ns = process.start.ns;
     facts.comm = live->comm;
     facts.exe = live->exe;
     facts.cgroup = live->cgroup;
@@ -229,7 +229,7 @@ capture::DumpRecord Dumper::dump(const rules::Dump &wanted, const rules::Process
         record.refused = Error::system("the process is gone").what;
         return record;
     }
-    const auto now = read(process.pid, process.start_boot_ns);
+    const auto now = read({process.pid, {process.start_boot_ns}});
     record.refused = now ? forbidden(*now) : now.error().what;
     if (record.refused.empty() && objection)
         record.refused = objection(*now);
@@ -254,14 +254,14 @@ capture::DumpRecord Dumper::dump(const rules::Dump &wanted, const rules::Process
     return record;
 }
 
-Dumper::Look Dumper::look(std::uint32_t pid, std::uint64_t start_boot_ns, int signal) const {
+Dumper::Look Dumper::look(const capture::ProcessRef &process, int signal) const {
     Look look{};
-    auto now = read(pid, start_boot_ns);
+    auto now = read(process);
     look.objection = now ? forbidden(*now) : now.error().what;
     if (!look.objection.empty())
         return look;
     constexpr std::uint32_t dumpable = 1; // SUID_DUMP_USER: the kernel side looks itself
-    const Findings found = examine(pid, signal, dumpable);
+    const Findings found = examine(process.pid, signal, dumpable);
     look.now = std::move(*now);
     look.objection = found.refused;
     look.core_limit = found.core_limit;

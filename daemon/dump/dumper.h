@@ -9,6 +9,7 @@
 
 #include "capture/collect/collect.h"
 #include "capture/collect/trigger.h"
+#include "capture/os/process_ref.h"
 #include "daemon/dump/dump_hour.h"
 #include "rules/files/config.h"
 
@@ -42,7 +43,7 @@ public:
         rules::ProcessFacts now;  // where there is no objection
         std::uint64_t core_limit; // its RLIMIT_CORE, bytes
     };
-    Look look(std::uint32_t pid, std::uint64_t start_boot_ns, int signal) const;
+    Look look(const capture::ProcessRef &process, int signal) const;
 
     // What of a core depends on the host alone.
     struct Host {
@@ -58,7 +59,7 @@ private:
     struct Findings; // of the pre-check
     std::string no_room() const;
     Findings examine(std::uint32_t pid, int signal, std::uint32_t dumpable) const;
-    Result<rules::ProcessFacts> read(std::uint32_t pid, std::uint64_t start_boot_ns) const;
+    Result<rules::ProcessFacts> read(const capture::ProcessRef &process) const;
 
     capture::OsRoots os_;
     rules::Config::Safety safety_;

@@ -4,6 +4,7 @@
 
 #include "bpf/event.h"
 #include "capture/collect/collect.h"
+#include "capture/os/process_ref.h"
 #include "rules/model/rule.h"
 
 #include <cstring>
@@ -30,6 +31,11 @@ template <typename T> std::optional<T> event_of(std::span<const std::uint8_t> by
 
 std::string path_of(const bpf::kernel_path &path);
 std::string cgroup_of(const char (*parts)[CGROUP_PART_LEN], std::uint32_t count);
+
+inline capture::ProcessRef process_of(const rules::ProcessFacts &facts) {
+    return {facts.pid, {facts.start_boot_ns}};
+}
+using capture::process_of; // of an event, a thread, an entry
 
 rules::ProcessFacts facts_of(const capture::OsRoots &os, const bpf::death_event &event);
 rules::ProcessFacts facts_of(const capture::OsRoots &os, const bpf::watch_event &event);

@@ -28,21 +28,21 @@ void FactsCache::learn(const bpf::watch_key &key, const rules::ProcessFacts &fac
     if (learnt_.size() >= most)
         learnt_.clear();
     learnt_.insert_or_assign(bytes_of(key), facts);
-    if (Entry &known = entry(facts.pid); known.start_boot_ns != facts.start_boot_ns)
-        known = {facts.start_boot_ns, key, 0, {}, facts};
+    if (Entry &known = entry(facts.pid); known.process != process_of(facts))
+        known = {process_of(facts), key, 0, {}, facts};
 }
 
-rules::ProcessFacts FactsCache::read(std::uint32_t tgid, std::uint64_t start_boot_ns, const std::string &comm,
+rules::ProcessFacts FactsCache::read(const capture::ProcessRef &process, const std::string &comm,
                                      std::uint32_t uid) const {
     rules::ProcessFacts facts;
-    facts.pid = tgid;
-    facts.start_boot_ns = start_boot_ns;
+    facts.pid = process.pid;
+    facts.start_boot_ns = process.start.ns;
     facts.comm = comm;
     facts.uid = uid;
-    if (tgid == 0)
+    if (process.pid == 0)
         return facts; // the idle task
-    const auto live = capture::identify(os_, tgid);
-    if (!live || live->start_ticks != capture::start_ticks_of(start_boot_ns))
+    const auto live = capture::identify(os_, process.pid);
+    if (!live || live->start_ticks != capture::start_ticks_of(process.start.ns))
         return facts;
     facts.comm = live->comm;
     facts.exe = live->exe;
@@ -54,13 +54,13 @@ rules::ProcessFacts FactsCache::read(std::uint32_t tgid, std::uint64_t start_boo
 
 const rules::ProcessFacts &FactsCache::of(const bpf::trigger_head &trigger) {
     Entry &known = entry(trigger.h.tgid);
-    const bool same = known.start_boot_ns == trigger.h.process_start_boot_ns;
+    const bool same = known.process == process_of(trigger.h);
     // Without an executable its memory is gone, and /proc says less than what was known of it.
     if (!same || (trigger.key.exe_inode && !alike(known.key, trigger.key))) {
-        known.start_boot_ns = trigger.h.process_start_boot_ns;
+        known.process = process_of(trigger.h);
         known.key = trigger.key;
         known.execs = 0;
-        known.facts = read(trigger.h.tgid, known.start_boot_ns, text_of(trigger.comm), trigger.key.uid);
+        known.facts = read(known.process, text_of(trigger.comm), trigger.key.uid);
         if (const auto learnt = learnt_.find(bytes_of(trigger.key));
             known.facts.exe.empty() && learnt != learnt_.end()) {
             const std::string comm = std::move(known.facts.comm);
@@ -69,26 +69,26 @@ const rules::ProcessFacts &FactsCache::of(const bpf::trigger_head &trigger) {
                 known.facts.cgroup.clear();
                 known.facts.unit.clear();
             }
-            known.facts.pid = trigger.h.tgid;
-            known.facts.start_boot_ns = known.start_boot_ns;
+            known.facts.pid = known.process.pid;
+            known.facts.start_boot_ns = known.process.start.ns;
             known.facts.comm = comm;
         }
     }
     return known.facts;
 }
 
-const rules::ProcessFacts &FactsCache::of(std::uint32_t tgid, std::uint64_t start_boot_ns,
+const rules::ProcessFacts &FactsCache::of(const capture::ProcessRef &process,
                                           const std::optional<bpf::process_entry> &entry, const std::string &comm) {
-    Entry &known = this->entry(tgid);
-    const bool another = known.start_boot_ns != start_boot_ns || (entry && known.execs != entry->execs);
+    Entry &known = this->entry(process.pid);
+    const bool another = known.process != process || (entry && known.execs != entry->execs);
     // Without an executable nobody had to be asked about it, or has been yet.
     const bool changed =
         entry && entry->key.exe_inode &&
         (known.decided.exe_inode ? !alike(known.decided, entry->key) : known.facts.uid != entry->key.uid);
     if (another || changed) {
-        known.start_boot_ns = start_boot_ns;
+        known.process = process;
         known.execs = entry ? entry->execs : 0;
-        known.facts = read(tgid, start_boot_ns, comm, 0);
+        known.facts = read(process, comm, 0);
     }
     known.decided = entry ? entry->key : known.decided;
     return known.facts;

@@ -20,21 +20,20 @@ public:
     void learn(const bpf::watch_key &key, const rules::ProcessFacts &facts);
     // Of a process known by its id alone.  entry: the recorder's of it, which tells of each exec and of what it was
     // decided by last; none where it has ended (what was known of it then still holds).
-    const rules::ProcessFacts &of(std::uint32_t tgid, std::uint64_t start_boot_ns,
-                                  const std::optional<bpf::process_entry> &entry, const std::string &comm);
+    const rules::ProcessFacts &of(const capture::ProcessRef &process, const std::optional<bpf::process_entry> &entry,
+                                  const std::string &comm);
 
 private:
     static constexpr std::size_t most = 8192; // beyond it all are forgotten: a re-read costs microseconds
     struct Entry {
-        std::uint64_t start_boot_ns = 0;
+        capture::ProcessRef process;
         bpf::watch_key key{};
         std::uint32_t execs = 0;
         bpf::watch_key decided{}; // process_entry.key
         rules::ProcessFacts facts;
     };
     Entry &entry(std::uint32_t tgid);
-    rules::ProcessFacts read(std::uint32_t tgid, std::uint64_t start_boot_ns, const std::string &comm,
-                             std::uint32_t uid) const;
+    rules::ProcessFacts read(const capture::ProcessRef &process, const std::string &comm, std::uint32_t uid) const;
 
     capture::OsRoots os_;
     std::unordered_map<std::uint32_t, Entry> entries_;

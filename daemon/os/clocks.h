@@ -24,7 +24,8 @@ public:
     virtual std::uint64_t monotonic_ns() const { return clock_ns(CLOCK_MONOTONIC); }
     // The three clocks together; boot_id is the caller's.
     virtual capture::Clocks read(std::string boot_id) const {
-        return {clock_ns(CLOCK_MONOTONIC), clock_ns(CLOCK_BOOTTIME), clock_ns(CLOCK_REALTIME), std::move(boot_id)};
+        return {
+            {clock_ns(CLOCK_MONOTONIC)}, {clock_ns(CLOCK_BOOTTIME)}, {clock_ns(CLOCK_REALTIME)}, std::move(boot_id)};
     }
 };
 

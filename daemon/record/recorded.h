@@ -3,6 +3,7 @@
 
 #include "bpf/event.h"
 #include "capture/collect/snapshot.h"
+#include "capture/os/process_ref.h"
 #include "capture/os/result.h"
 
 #include <array>
@@ -28,7 +29,7 @@ public:
     // A slot's rings; nullopt where the slot is not (or no longer) that generation's.
     virtual std::optional<capture::ThreadRings> read(std::uint32_t slot, std::uint64_t generation) const = 0;
     // Slots that hold threads of a process, dead or alive.
-    virtual std::vector<std::uint32_t> slots_of(std::uint32_t tgid, std::uint64_t process_start_boot_ns) const = 0;
+    virtual std::vector<std::uint32_t> slots_of(const capture::ProcessRef &process) const = 0;
     virtual bpf::thread_slot header(std::uint32_t slot) const = 0;
     virtual std::uint32_t slots() const = 0;
     virtual void release(std::uint32_t slot) = 0; // a pinned slot: it has been read

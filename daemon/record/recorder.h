@@ -112,7 +112,7 @@ public:
     Status consume(const OnEvent &on_event);
 
     std::optional<capture::ThreadRings> read(std::uint32_t slot, std::uint64_t generation) const override;
-    std::vector<std::uint32_t> slots_of(std::uint32_t tgid, std::uint64_t process_start_boot_ns) const override;
+    std::vector<std::uint32_t> slots_of(const capture::ProcessRef &process) const override;
     bpf::thread_slot header(std::uint32_t slot) const override;
     // The call a slot's thread made last, or is in.
     bpf::syscall_record last_call(std::uint32_t slot) const;
@@ -189,7 +189,7 @@ public:
     enum class CallsUnread { None, Busy };
     std::expected<bpf::thread_calls, CallsUnread> calls(std::uint32_t slot) const;
     // Forgets calls in flight of processes that have ended (keyed ones: no thread's exit ends them).
-    void forget_keyed_calls(const std::function<bool(std::uint32_t tgid, std::uint64_t start_boot_ns)> &lives);
+    void forget_keyed_calls(const std::function<bool(const capture::ProcessRef &)> &lives);
 
     // Attaches a program of the recorder that start() leaves alone (SEC("kprobe") without a
     // function) to a kernel function's entry or return.  The Recorder must outlive it.

@@ -120,14 +120,14 @@ std::expected<bpf::thread_calls, Recorder::CallsUnread> Recorder::calls(std::uin
     return std::unexpected(CallsUnread::Busy);
 }
 
-void Recorder::forget_keyed_calls(const std::function<bool(std::uint32_t, std::uint64_t)> &lives) {
+void Recorder::forget_keyed_calls(const std::function<bool(const capture::ProcessRef &)> &lives) {
     const int map = bpf_map__fd(impl_->skeleton->maps.keyed_calls);
     bpf::keyed_call_key key{}, next{};
     std::vector<bpf::keyed_call_key> ended; // deleting while walking would begin the walk again
     for (int error = bpf_map_get_next_key(map, nullptr, &next); !error && ended.size() < KEYED_CALLS;
          error = bpf_map_get_next_key(map, &key, &next)) {
         key = next;
-        if (!lives(key.tgid, key.process_start_boot_ns))
+        if (!lives({key.tgid, {key.process_start_boot_ns}}))
             ended.push_back(key);
     }
     for (const auto &gone : ended)

@@ -89,12 +89,12 @@ std::optional<capture::ThreadRings> Recorder::read(std::uint32_t slot, std::uint
     return rings;
 }
 
-std::vector<std::uint32_t> Recorder::slots_of(std::uint32_t tgid, std::uint64_t process_start_boot_ns) const {
+std::vector<std::uint32_t> Recorder::slots_of(const capture::ProcessRef &process) const {
     std::vector<std::uint32_t> found;
     for (std::uint32_t slot = 0; slot < impl_->record.threads; ++slot) {
         const auto *thread = impl_->threads.element<bpf::thread_slot>(slot);
-        if (thread->tgid == tgid && thread->state != bpf::SLOT_FREE && thread->state != bpf::SLOT_RELEASED &&
-            thread->process_start_boot_ns == process_start_boot_ns)
+        if (thread->state != bpf::SLOT_FREE && thread->state != bpf::SLOT_RELEASED &&
+            capture::process_of(*thread) == process)
             found.push_back(slot);
     }
     return found;

@@ -209,9 +209,10 @@ Status Daemon::run() {
         rules_->rules().size(), use.threads_max, use.syscalls_per_thread, use.memory_bytes >> 20,
         delivery_->directory());
     if (const auto &before = lock_->before())
-        delivery_->set_gap(capture::Gap{before->pid, before->stopped,
-                                        static_cast<std::uint64_t>(before->seen_s) * 1'000'000'000,
-                                        clock_ns(CLOCK_REALTIME) - (clock_ns(CLOCK_MONOTONIC) - started_ns_)});
+        delivery_->set_gap(capture::Gap{before->pid,
+                                        before->stopped,
+                                        {static_cast<std::uint64_t>(before->seen_s) * 1'000'000'000},
+                                        clock_.read("").wall_of(capture::MonotonicTime{started_ns_})});
     if (const auto begun = lock_->begin(); !begun)
         return begun;
     sd_notify(0, "READY=1");
@@ -322,7 +323,7 @@ void Daemon::dump(Assembly &assembly) {
         if (record.by_kernel)
             dumps_->allow(now); // the next
         else
-            assembler_->expect_death(subject.h.tgid, subject.h.process_start_boot_ns);
+            assembler_->expect_death(process_of(subject.h));
         spdlog::info("rule {}: {} sent to pid {} ({}) by the {}", assembly.rule->name, record.signal, subject.h.tgid,
                      assembly.facts.comm, record.by_kernel ? "kernel side" : "daemon");
     } else {

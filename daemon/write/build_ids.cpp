@@ -29,11 +29,10 @@ struct Reading {
 };
 
 // nullopt: it has ended, or its pid is another's.
-std::optional<capture::ProcessDir> still_there(const capture::OsRoots &os, std::uint32_t pid,
-                                               std::uint64_t start_boot_ns) {
-    auto dir = capture::ProcessDir::open(os, pid);
+std::optional<capture::ProcessDir> still_there(const capture::OsRoots &os, const capture::ProcessRef &process) {
+    auto dir = capture::ProcessDir::open(os, process.pid);
     const auto stat = dir ? dir->stat() : Result<capture::ProcStat>(fail(dir.error()));
-    if (!stat || stat->start_ticks != capture::start_ticks_of(start_boot_ns))
+    if (!stat || !process.is(*stat))
         return std::nullopt;
     dir->find_live_thread(*stat);
     return std::move(*dir);
@@ -74,8 +73,8 @@ void read_all(Reading &reading, const std::optional<capture::ProcessDir> &proces
 
 } // namespace
 
-BuildIds BuildIds::read(const capture::OsRoots &os, std::uint32_t pid, std::uint64_t start_boot_ns,
-                        const capture::Maps &maps, const std::string &exe, std::chrono::milliseconds deadline) {
+BuildIds BuildIds::read(const capture::OsRoots &os, const capture::ProcessRef &process, const capture::Maps &maps,
+                        const std::string &exe, std::chrono::milliseconds deadline) {
     const auto begin = capture::Clock::now();
     constexpr std::string_view deleted = " (deleted)";
     std::string program = exe;
@@ -90,11 +89,10 @@ BuildIds BuildIds::read(const capture::OsRoots &os, std::uint32_t pid, std::uint
     files.resize(files.size() - left_out);
 
     auto reading = std::make_shared<Reading>();
-    reading->under_way = fmt::format("{}/{}", os.proc, pid);
-    const auto ran =
-        capture::run_bounded([reading, os, pid, start_boot_ns, files,
-                              program] { read_all(*reading, still_there(os, pid, start_boot_ns), files, program); },
-                             begin + deadline, capture::Awaits::File);
+    reading->under_way = fmt::format("{}/{}", os.proc, process.pid);
+    const auto ran = capture::run_bounded(
+        [reading, os, process, files, program] { read_all(*reading, still_there(os, process), files, program); },
+        begin + deadline, capture::Awaits::File);
 
     BuildIds ids;
     const std::lock_guard lock(reading->mutex);

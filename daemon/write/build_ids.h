@@ -7,6 +7,7 @@
 
 #include "capture/collect/collect.h"
 #include "capture/os/maps.h"
+#include "capture/os/process_ref.h"
 
 #include <chrono>
 #include <cstdint>
@@ -22,9 +23,8 @@ public:
 
     // Of the files whose code is mapped.  maps: as collected from the process, whether or not it lives on; exe: the
     // path of what it executed.
-    static BuildIds read(const capture::OsRoots &os, std::uint32_t pid, std::uint64_t start_boot_ns,
-                         const capture::Maps &maps, const std::string &exe,
-                         std::chrono::milliseconds deadline = patience);
+    static BuildIds read(const capture::OsRoots &os, const capture::ProcessRef &process, const capture::Maps &maps,
+                         const std::string &exe, std::chrono::milliseconds deadline = patience);
 
     // "" where the file has none, or is not shown to be the one that was mapped.
     std::string of(const std::string &path, std::uint64_t inode) const;

@@ -80,16 +80,15 @@ void CoreFollower::follow(std::string bundle, const capture::IncidentInput &inpu
     const auto &clocks = input.clocks;
     capture::DeathIdentity death;
     death.boot_id = clocks.boot_id;
-    death.pid = event.h.tgid;
-    death.start_boot_ns = event.h.process_start_boot_ns;
+    death.process = capture::process_of(event.h);
     death.exe = exe;
     death.comm = text_of(event.leader_comm);
     death.signal = input.dump.sent ? input.dump.signal : event.number;
     death.uid = event.uid;
-    death.death_realtime_ns = event.h.t_ns + (clocks.realtime_ns - clocks.monotonic_ns);
-    death.boottime_offset_ns = clocks.realtime_ns - clocks.boottime_ns;
+    death.time = clocks.wall_of(capture::MonotonicTime{event.h.t_ns});
+    death.boottime_offset_ns = clocks.realtime.ns - clocks.boottime.ns;
     death.auxv = std::move(auxv);
-    waiting_.push_back({std::move(bundle), std::move(death), precheck_of(input), clocks.monotonic_ns, give_up_ns, 0});
+    waiting_.push_back({std::move(bundle), std::move(death), precheck_of(input), clocks.monotonic.ns, give_up_ns, 0});
     log_gap_ns_ = log_gap_first_ns;
     log_due_ns_ = std::min(log_due_ns_, log_read_ns_ + log_gap_first_ns);
 }

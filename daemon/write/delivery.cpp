@@ -101,12 +101,12 @@ Status Delivery::attach(EventLoop &loop) {
 void Delivery::take(Assembly assembly) {
     const auto &event = assembly.input.process.event;
     const auto &clocks = assembly.input.clocks;
-    const std::uint64_t realtime = event.h.t_ns + (clocks.realtime_ns - clocks.monotonic_ns);
+    const capture::WallTime time = clocks.wall_of(capture::MonotonicTime{event.h.t_ns});
     if (!assembly.input.dump.sent && !keep(assembly))
         return;
     assembly.input.gap = gap_;
     WriteJob job;
-    job.name = capture::bundle_name(realtime, assembly.rule->name, assembly.facts.comm, event.h.tgid, short_id());
+    job.name = capture::bundle_name(time, assembly.rule->name, assembly.facts.comm, event.h.tgid, short_id());
     job.core = cores_.first_look(assembly.input);
     job.redact = config_.privacy.redact;
     if (job.core.pending) {
@@ -192,7 +192,7 @@ void Delivery::on_committed(const WriteResult &result) {
     if (!wanted.empty()) {
         const auto give_up = static_cast<std::uint64_t>(config_.capture.core_wait.count());
         cores_.follow(result.name, wanted.mapped().input, wanted.mapped().exe, wanted.mapped().auxv,
-                      wanted.mapped().input.clocks.monotonic_ns + give_up);
+                      wanted.mapped().input.clocks.monotonic.ns + give_up);
         awaited_[result.name].insert(Awaited::Core);
         on_cores();
     }

@@ -86,7 +86,7 @@ LocatedCore locate_core(const Incident &incident, const CoreFinder &find) {
     if (!stored.link.file.empty())
         stored.link.file_bytes = size_of(stored.link.file);
     const capture::DeathIdentity death = incident.death();
-    if (stored.usable() || death.signal == 0 || death.pid == 0 || !find)
+    if (stored.usable() || death.signal == 0 || death.process.pid == 0 || !find)
         return stored;
     const auto live = find(death);
     if (!live) {

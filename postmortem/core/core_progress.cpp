@@ -27,7 +27,7 @@ std::uint64_t size_of(int dir, const char *path, int flags) {
 // The uncompressed file and its compressed copy are written one after the other: the larger one counts.
 std::uint64_t named(const capture::DeathIdentity &death, const std::string &directory) {
     const UniqueFd dir(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    const std::string whose = fmt::format(".{}.{}.", death.boot_id, death.pid);
+    const std::string whose = fmt::format(".{}.{}.", death.boot_id, death.process.pid);
     std::uint64_t most = 0;
     if (dir && !death.boot_id.empty())
         (void)capture::for_each_entry(dir.get(), [&](const char *name, unsigned char) {

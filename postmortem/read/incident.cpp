@@ -96,15 +96,15 @@ std::optional<std::int64_t> Incident::trigger_wall_ns() const {
 capture::DeathIdentity Incident::death() const {
     capture::DeathIdentity death;
     death.boot_id = boot_id_digits(view()["boot_id"].text());
-    death.pid = pid();
-    death.start_boot_ns = view()["process"]["tgid_start_ns"].count();
+    death.process.pid = pid();
+    death.process.start.ns = view()["process"]["tgid_start_ns"].count();
     death.exe = exe();
     death.comm = comm();
     death.signal = signal();
     death.auxv = auxv_;
     if (const auto uid = view()["process"]["uid"].natural(); uid && *uid <= UINT32_MAX)
         death.uid = static_cast<std::uint32_t>(*uid);
-    death.death_realtime_ns = static_cast<std::uint64_t>(trigger_wall_ns().value_or(0));
+    death.time.ns = static_cast<std::uint64_t>(trigger_wall_ns().value_or(0));
     const JsonView clocks = view()["clocks"];
     const std::uint64_t realtime = clocks["realtime_ns"].count(), boottime = clocks["boottime_ns"].count();
     death.boottime_offset_ns = realtime >= boottime ? realtime - boottime : 0;

@@ -173,7 +173,7 @@ TEST_F(BundleRecover, AKillAtAnyMoment) {
         const pid_t child = ::fork();
         ASSERT_GE(child, 0);
         for (int i = 0; child == 0; ++i)
-            live(bundle_name(1'795'273'445'000'000'000 + static_cast<std::uint64_t>(i) * 1'000'000, "crash", "app",
+            live(bundle_name({1'795'273'445'000'000'000 + static_cast<std::uint64_t>(i) * 1'000'000}, "crash", "app",
                              static_cast<std::uint32_t>(round + 1), std::to_string(i)),
                  i % 3 == 0);
         ::usleep(static_cast<useconds_t>(std::uniform_int_distribution<int>(0, 15'000)(random)));

@@ -52,7 +52,7 @@ TEST_F(BundleResolve, SaysWhyNot) {
 
 TEST_F(BundleResolve, NamesOnlySomeOfManyCandidates) {
     for (int i = 0; i < 20; ++i)
-        std::filesystem::create_directory(at(bundle_name(0, "r", "c", 1, "id" + std::to_string(i))));
+        std::filesystem::create_directory(at(bundle_name({0}, "r", "c", 1, "id" + std::to_string(i))));
     const std::string text = resolve("1970");
     EXPECT_TRUE(text.ends_with("\n  and 12 more")) << text;
 }

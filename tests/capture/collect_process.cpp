@@ -73,7 +73,7 @@ protected:
     }
     Collected collect(const CollectLimits &limits = unhurried_process()) const {
         Collected into;
-        collect_process(tree("unified", root), 1234, START, limits, into);
+        collect_process(tree("unified", root), {1234, {START}}, limits, into);
         return into;
     }
     std::string root;
@@ -81,7 +81,7 @@ protected:
 
 TEST(CollectProcess, TakesEverythingAsItIsPrinted) {
     Collected into;
-    collect_process(tree("unified"), 1234, START, unhurried_process(), into);
+    collect_process(tree("unified"), {1234, {START}}, unhurried_process(), into);
     for (const CollectorResult &each : into.results) {
         EXPECT_TRUE(each.ok) << each.name << ": " << each.error;
         EXPECT_EQ(each.error, "") << each.name;
@@ -111,13 +111,13 @@ TEST(CollectProcess, TakesTheEnvironmentWhenAsked) {
     Collected into;
     CollectLimits limits = unhurried_process();
     limits.environ = true;
-    collect_process(tree("unified"), 1234, START, limits, into);
+    collect_process(tree("unified"), {1234, {START}}, limits, into);
     EXPECT_EQ(file(into, "process/environ"), std::string("SECRET=hunter2\0", 15));
 }
 
 TEST(CollectProcess, FindsVersionOneGroups) {
     Collected into;
-    collect_process(tree("hybrid"), 77, 500 * TICK, unhurried_process(), into);
+    collect_process(tree("hybrid"), {77, {500 * TICK}}, unhurried_process(), into);
     EXPECT_EQ(file(into, "cgroup/memory.limit_in_bytes"), "62914560\n");
     EXPECT_EQ(file(into, "cgroup/memory.oom_control"), "oom_kill_disable 0\nunder_oom 0\noom_kill 1\n");
     EXPECT_EQ(file(into, "cgroup/pids.current"), "4\n") << "mounted with another controller";
@@ -128,12 +128,12 @@ TEST(CollectProcess, FindsVersionOneGroups) {
 
 TEST(CollectProcess, NothingOfAnotherProcess) {
     Collected into;
-    collect_process(tree("unified"), 1234, START + TICK, unhurried_process(), into);
+    collect_process(tree("unified"), {1234, {START + TICK}}, unhurried_process(), into);
     EXPECT_THAT(into.files, IsEmpty());
     ASSERT_EQ(into.results.size(), 1u);
     EXPECT_EQ(into.results[0].error, "pid 1234 is another process: it started at tick 123456, not 123457");
     into = {};
-    collect_process(tree("unified"), 4321, START, unhurried_process(), into);
+    collect_process(tree("unified"), {4321, {START}}, unhurried_process(), into);
     EXPECT_THAT(into.files, IsEmpty());
     EXPECT_THAT(into.results[0].error, HasSubstr("/4321: No such file or directory"));
 }
@@ -264,7 +264,7 @@ protected:
 
 TEST_F(CollectLive, AllThereIsToKnow) {
     Collected into;
-    collect_process({}, static_cast<std::uint32_t>(child), start, unhurried_process(), into);
+    collect_process({}, {static_cast<std::uint32_t>(child), {start}}, unhurried_process(), into);
     for (const CollectorResult &each : into.results)
         EXPECT_TRUE(each.ok || each.name == "cgroup_files") // there may be no cgroups where this runs
             << each.name << ": " << each.error;
@@ -290,7 +290,7 @@ TEST_F(CollectLive, OfADeadProcessNothingButTheReason) {
     siginfo_t info{};
     ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
     Collected into;
-    collect_process({}, static_cast<std::uint32_t>(child), start, unhurried_process(), into);
+    collect_process({}, {static_cast<std::uint32_t>(child), {start}}, unhurried_process(), into);
     EXPECT_FALSE(result(into, "maps")->ok);
     EXPECT_THAT(result(into, "maps")->error, HasSubstr("no memory"));
     EXPECT_TRUE(result(into, "status")->ok) << "a zombie still has it";
@@ -335,7 +335,7 @@ TEST(CollectProcessLive, WithoutItsFirstThread) {
         ::usleep(10'000);
     }
     Collected into;
-    collect_process({}, static_cast<std::uint32_t>(child), start, unhurried_process(), into);
+    collect_process({}, {static_cast<std::uint32_t>(child), {start}}, unhurried_process(), into);
     const auto identity = identify({}, static_cast<std::uint32_t>(child));
     ::kill(child, SIGKILL);
     ::waitpid(child, nullptr, 0);

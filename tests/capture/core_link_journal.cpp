@@ -152,10 +152,10 @@ protected:
     DeathIdentity death() const {
         DeathIdentity d;
         d.boot_id = boot_id();
-        d.pid = 4'000'000; // beyond what is likely to be alive
+        d.process.pid = 4'000'000; // beyond what is likely to be alive
         d.exe = "/usr/bin/app";
         d.signal = 11;
-        d.death_realtime_ns = born;
+        d.time.ns = born;
         d.uid = 1000;
         d.auxv = auxv();
         return d;
@@ -216,7 +216,7 @@ TEST_F(CoreLinkJournal, SeesAnEntryThatComesLater) {
     other.boot_id = std::string(32, '1');
     EXPECT_EQ(find(other).join, Join::None);
     other = death();
-    other.pid = 400000; // a prefix is not the pid
+    other.process.pid = 400000; // a prefix is not the pid
     EXPECT_EQ(find(other).join, Join::None);
     other.boot_id = "not hex";
     EXPECT_FALSE(journal->find(other));
@@ -237,7 +237,7 @@ TEST_F(CoreLinkJournal, SaysWhereTheCoreIsNot) {
     const auto with = [&](std::uint32_t pid, auto change) {
         Fields fields = entry();
         DeathIdentity d = death();
-        d.pid = pid;
+        d.process.pid = pid;
         fields["COREDUMP_PID"] = std::to_string(pid);
         change(fields);
         send(fields);
@@ -295,7 +295,7 @@ TEST_F(CoreLinkJournal, GarbageInFieldsIsNotTrusted) {
 
 TEST_F(CoreLinkJournal, AfterSomeTimeNothingIsPending) {
     DeathIdentity old = death();
-    old.death_realtime_ns -= 3600 * SECOND;
+    old.time.ns -= 3600 * SECOND;
     EXPECT_FALSE(find(old).pending);
 }
 
@@ -332,10 +332,10 @@ TEST(CoreLinkReal, JoinsARealCrash) {
     std::ifstream vector(proc + "/auxv", std::ios::binary);
     death.auxv.assign(std::istreambuf_iterator<char>(vector), {});
     death.boot_id = boot_id();
-    death.pid = static_cast<std::uint32_t>(child);
+    death.process.pid = static_cast<std::uint32_t>(child);
     death.signal = SIGSEGV;
     death.uid = ::getuid();
-    death.death_realtime_ns = now_ns();
+    death.time.ns = now_ns();
     ::kill(child, SIGSEGV);
     CoreLink link;
     EXPECT_TRUE(within(std::chrono::seconds(20), [&] {

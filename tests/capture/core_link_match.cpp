@@ -24,13 +24,13 @@ const std::string OURS = auxv(0x7ffc3b01a5b9), OTHERS = auxv(0x7ffe11223344), UN
 DeathIdentity death() {
     DeathIdentity d;
     d.boot_id = std::string(32, 'a');
-    d.pid = 1234;
-    d.start_boot_ns = 1000 * S;
+    d.process.pid = 1234;
+    d.process.start.ns = 1000 * S;
     d.boottime_offset_ns = DEATH - 2000 * S;
     d.exe = "/usr/bin/app";
     d.comm = "app";
     d.signal = 11;
-    d.death_realtime_ns = DEATH;
+    d.time.ns = DEATH;
     d.uid = 1000;
     d.auxv = OURS;
     return d;
@@ -78,12 +78,12 @@ TEST(CoreMatch, TheVectorProvesIt) {
 
 TEST(CoreMatch, AtTheTurnOfASecondTheCoarseClockLags) {
     DeathIdentity turn = death();
-    turn.death_realtime_ns = DEATH / S * S + 300'000; // the tick that turns the second is still to come
+    turn.time.ns = DEATH / S * S + 300'000; // the tick that turns the second is still to come
     CoreEntry before = entry();
     before.death_us = (DEATH / S - 1) * 1'000'000;
-    before.written_us = turn.death_realtime_ns / 1000 + 80'000;
+    before.written_us = turn.time.ns / 1000 + 80'000;
     EXPECT_EQ(match(turn, {before}).join, Join::Exact);
-    turn.death_realtime_ns += S / 2; // by then it has come
+    turn.time.ns += S / 2; // by then it has come
     before.written_us += 500'000;
     EXPECT_EQ(match(turn, {before}).join, Join::None);
 }
@@ -132,7 +132,7 @@ TEST(CoreMatch, ContradictionsAreOthersDeaths) {
             e.written_us += 61'000'000;
         },
         "of a dump 60 s after the death");
-    none([](auto &d, auto &) { d.start_boot_ns = 2003 * S; }, "older than the process");
+    none([](auto &d, auto &) { d.process.start.ns = 2003 * S; }, "older than the process");
 }
 
 TEST(CoreMatch, AForgedEntryProvesNothing) {

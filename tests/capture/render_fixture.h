@@ -56,8 +56,8 @@ struct Made {
 
     Made() {
         input.rule = {"crash", "signal", "[[rule]]\nname = \"crash\"\n", "/etc/incidentd/rules.d/a.toml:1", 2};
-        input.clocks = {trigger_ns, trigger_ns + 5 * second, trigger_ns + wall_offset,
-                        "0123456789abcdef0123456789abcdef"};
+        input.clocks = {
+            {trigger_ns}, {trigger_ns + 5 * second}, {trigger_ns + wall_offset}, "0123456789abcdef0123456789abcdef"};
         bpf::death_event &event = input.process.event;
         event.h = {bpf::EVENT_DEATH, EVENT_LAYOUT, trigger_ns, 100, 101, 7 * second, 8 * second};
         event.number = event.delivered = SIGSEGV;

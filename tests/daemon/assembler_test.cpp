@@ -29,10 +29,10 @@ public:
             return std::nullopt;
         return capture::ThreadRings{.slot = found->second};
     }
-    std::vector<std::uint32_t> slots_of(std::uint32_t tgid, std::uint64_t start) const override {
+    std::vector<std::uint32_t> slots_of(const capture::ProcessRef &process) const override {
         std::vector<std::uint32_t> all;
         for (const auto &[slot, header] : slots_)
-            if (header.tgid == tgid && header.process_start_boot_ns == start)
+            if (capture::process_of(header) == process)
                 all.push_back(slot);
         return all;
     }
@@ -83,7 +83,9 @@ private:
 class HandClock final : public Clock {
 public:
     std::uint64_t monotonic_ns() const override { return now_ns; }
-    capture::Clocks read(std::string boot_id) const override { return {now_ns, now_ns, now_ns, std::move(boot_id)}; }
+    capture::Clocks read(std::string boot_id) const override {
+        return {{now_ns}, {now_ns}, {now_ns}, std::move(boot_id)};
+    }
     std::uint64_t now_ns = 100 * one_second;
 };
 
@@ -256,7 +258,7 @@ TEST_F(AssemblerTest, WhereNoRuleFiresTheRingsAreGivenBackAndNothingIsReady) {
 TEST_F(AssemblerTest, ADeathThatWasSentForIsNoIncident) {
     begin(crash_rule);
     two_threads(2);
-    assembler->expect_death(pid, born_ns);
+    assembler->expect_death({pid, {born_ns}});
     take(death(SIGABRT));
     take(head(bpf::EVENT_GONE));
     EXPECT_THAT(ready, IsEmpty());

@@ -43,8 +43,8 @@ protected:
         event.fatal = 1;
         event.rlimit_core = ~0ull;
         event.dumpable = 1;
-        input.clocks.monotonic_ns = now;
-        input.clocks.realtime_ns = now;
+        input.clocks.monotonic.ns = now;
+        input.clocks.realtime.ns = now;
         sd_id128_t id{};
         char text[SD_ID128_STRING_MAX];
         ASSERT_GE(::sd_id128_get_boot(&id), 0);

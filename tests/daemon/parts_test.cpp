@@ -85,8 +85,8 @@ TEST_F(Directory, WhatIsKnownOfAProcessHoldsWhenItHasEnded) {
     rules::ProcessFacts facts;
     facts.pid = 7, facts.start_boot_ns = 9, facts.exe = "/usr/bin/app";
     cache.learn({}, facts);
-    EXPECT_EQ(cache.of(7, 9, std::nullopt, "app").exe, "/usr/bin/app");
-    EXPECT_EQ(cache.of(7, 10, std::nullopt, "app").exe, "") << "another process with its id";
+    EXPECT_EQ(cache.of({7, {9}}, std::nullopt, "app").exe, "/usr/bin/app");
+    EXPECT_EQ(cache.of({7, {10}}, std::nullopt, "app").exe, "") << "another process with its id";
 }
 
 TEST_F(Directory, AProcessThatTakesAnotherUserIsReadAgain) {
@@ -105,12 +105,12 @@ TEST_F(Directory, AProcessThatTakesAnotherUserIsReadAgain) {
     entry->key.exe_inode = 5;
     FactsCache cache(os);
     runs_as(0);
-    EXPECT_EQ(cache.of(7, 9, entry, "app").uid, 0u);
+    EXPECT_EQ(cache.of({7, {9}}, entry, "app").uid, 0u);
     runs_as(33);
-    EXPECT_EQ(cache.of(7, 9, entry, "app").uid, 0u) << "nothing tells of it yet: it is not read each time";
+    EXPECT_EQ(cache.of({7, {9}}, entry, "app").uid, 0u) << "nothing tells of it yet: it is not read each time";
     entry->key.uid = 33;
-    EXPECT_EQ(cache.of(7, 9, entry, "app").uid, 33u);
-    EXPECT_EQ(cache.of(7, 9, std::nullopt, "app").uid, 33u);
+    EXPECT_EQ(cache.of({7, {9}}, entry, "app").uid, 33u);
+    EXPECT_EQ(cache.of({7, {9}}, std::nullopt, "app").uid, 33u);
 }
 
 TEST_F(Directory, WhatItsLikeWereTellsNoMoreOfItThanTheirLikenessDoes) {
@@ -239,7 +239,7 @@ TEST_F(Directory, TheBudgetRemovesTheOldestButNeverTheNewest) {
     std::vector<std::string> names;
     for (std::uint64_t second = 1; second <= 4; ++second) {
         names.push_back(
-            capture::bundle_name(second * 1'000'000'000, "crash", "x", 7, "00000" + std::to_string(second)));
+            capture::bundle_name({second * 1'000'000'000}, "crash", "x", 7, "00000" + std::to_string(second)));
         auto partial = incidents->begin(names.back());
         ASSERT_TRUE(partial);
         ASSERT_TRUE(partial->add("incident.json", std::string_view("{}")));

@@ -66,7 +66,7 @@ protected:
         os.coredump = (state.dir() / "coredump").string();
         std::filesystem::create_directory(os.coredump);
         death.boot_id = boot;
-        death.pid = 4242;
+        death.process.pid = 4242;
     }
     // Not there so often, then there.
     CoreFinder pending(int times) {

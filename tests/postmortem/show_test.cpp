@@ -100,12 +100,12 @@ TEST_F(Show, InfoJsonIsTheIncidentWithTheCoreAsItIsNow) {
     const std::string core = (state.dir() / "core.zst").string();
     write_file(core, "x");
     state.find_core = [&](const capture::DeathIdentity &death) -> Result<capture::CoreLink> {
-        EXPECT_EQ(death.pid, 4242u);
+        EXPECT_EQ(death.process.pid, 4242u);
         EXPECT_EQ(death.signal, 11);
         EXPECT_EQ(death.uid, 1000u);
         EXPECT_EQ(death.boot_id, "0123456789abcdef0123456789abcdef");
-        EXPECT_EQ(death.start_boot_ns, 4'000'000'000u);
-        EXPECT_EQ(death.death_realtime_ns, 1795273445'123'000'000u);
+        EXPECT_EQ(death.process.start.ns, 4'000'000'000u);
+        EXPECT_EQ(death.time.ns, 1795273445'123'000'000u);
         EXPECT_EQ(death.boottime_offset_ns, 1795273445'123'000'000u - 5'000'000'000u);
         return capture::CoreLink{.join = capture::Join::Exact, .file = core, .journal_cursor = "s=1"};
     };

@@ -74,7 +74,7 @@ std::uint64_t BlockedWatch::poll(std::uint64_t now_ns) {
         Occurrence made;
         const std::string comm(thread.comm, strnlen(thread.comm, sizeof(thread.comm)));
         const auto entry = recorder.process(thread.tgid);
-        made.event = {now_ns, context_.facts.of(thread.tgid, thread.process_start_boot_ns, entry, comm),
+        made.event = {now_ns, context_.facts.of(process_of(thread), entry, comm),
                       rules::BlockedEvent{waited, true, idle, before}};
         made.trigger = std::move(trigger);
         made.whom.t_ns = now_ns;

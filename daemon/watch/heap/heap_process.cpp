@@ -89,10 +89,10 @@ const Result<std::vector<HeapSite>> &HeapFunctionCache::of(const TargetFile &fil
     return known_.emplace(file.identity, find_heap_functions(file.fd.get(), abilities_)).first->second;
 }
 
-HeapProcess::HeapProcess(std::uint32_t pid, std::uint64_t start_boot_ns, std::uint64_t exec_ns, HeapWish wish,
+HeapProcess::HeapProcess(const capture::ProcessRef &process, std::uint64_t exec_ns, HeapWish wish,
                          std::unique_ptr<HeapSlot> slot, std::optional<HeapMaps> maps, std::string reason)
-    : pid_(pid), start_boot_ns_(start_boot_ns), exec_ns_(exec_ns), wish_(wish), reason_(std::move(reason)),
-      maps_(std::move(maps)), slot_(std::move(slot)), level_(wish.level) {}
+    : process_(process), exec_ns_(exec_ns), wish_(wish), reason_(std::move(reason)), maps_(std::move(maps)),
+      slot_(std::move(slot)), level_(wish.level) {}
 
 bool HeapProcess::put(const HeapSite &site, const TargetFile &file, capture::HeapFunction &function) {
     const bool frees = site.function == bpf::HEAP_FREE || site.function == bpf::HEAP_DELETE;
@@ -105,7 +105,7 @@ bool HeapProcess::put(const HeapSite &site, const TargetFile &file, capture::Hea
     // The leaving probes first: a call that is entered unseen is only counted, one that is never left holds a frame.
     std::vector<LatencyKernel::Link> links;
     const auto attach = [&](HeapKernel::Role role, std::uint64_t offset) {
-        auto link = slot_->kernel().attach(role, path, offset, pid_, cookie);
+        auto link = slot_->kernel().attach(role, path, offset, process_.pid, cookie);
         if (!link) {
             function.problem = link.error().what;
             return false;
@@ -128,7 +128,7 @@ bool HeapProcess::put(const HeapSite &site, const TargetFile &file, capture::Hea
 bool HeapProcess::look(const capture::OsRoots &os, HeapFunctionCache &cache) {
     if (!slot_ || ended_)
         return true;
-    const auto maps = read_maps(os, pid_);
+    const auto maps = read_maps(os, process_.pid);
     std::vector<capture::HeapFunction> found;
     std::string problem = maps ? "" : "its mappings could not be read in time";
     if (maps) {
@@ -140,7 +140,7 @@ bool HeapProcess::look(const capture::OsRoots &os, HeapFunctionCache &cache) {
         if (!mapping.is_file() || !mapping.execute || ended_ ||
             std::ranges::find(files_, std::pair(mapping.inode, mapping.path)) != files_.end())
             continue;
-        auto file = open_mapping(os, pid_, mapping);
+        auto file = open_mapping(os, process_.pid, mapping);
         if (!file) {
             problem = file.error().what;
             continue;

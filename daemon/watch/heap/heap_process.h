@@ -3,6 +3,7 @@
 
 #include "capture/collect/collect.h"
 #include "capture/collect/heap.h"
+#include "capture/os/process_ref.h"
 #include "daemon/probe/detacher.h"
 #include "daemon/probe/probe_target.h"
 #include "daemon/record/recorder_heap.h"
@@ -65,11 +66,11 @@ private:
 class HeapProcess {
 public:
     // Recorded: with a slot and maps; or, without, not, for that reason.
-    HeapProcess(std::uint32_t pid, std::uint64_t start_boot_ns, std::uint64_t exec_ns, HeapWish wish,
+    HeapProcess(const capture::ProcessRef &process, std::uint64_t exec_ns, HeapWish wish,
                 std::unique_ptr<HeapSlot> slot, std::optional<HeapMaps> maps, std::string reason);
 
-    std::uint32_t pid() const { return pid_; }
-    std::uint64_t start_boot_ns() const { return start_boot_ns_; }
+    std::uint32_t pid() const { return process_.pid; }
+    const capture::ProcessRef &process() const { return process_; } // its start may be exact to a tick only
     std::uint64_t exec_ns() const { return exec_ns_; }
     const HeapWish &wish() const { return wish_; }
     bool recorded() const { return maps_.has_value(); }
@@ -113,8 +114,8 @@ private:
     bool put(const HeapSite &site, const TargetFile &file, capture::HeapFunction &function);
     bpf::heap_account account() const;
 
-    const std::uint32_t pid_;
-    const std::uint64_t start_boot_ns_, exec_ns_;
+    const capture::ProcessRef process_;
+    const std::uint64_t exec_ns_;
     const HeapWish wish_;
     const std::string reason_;
     const std::optional<HeapMaps> maps_;

@@ -34,11 +34,6 @@ std::uint64_t until_next_look(unsigned attempt, unsigned found) {
     return ms * heap_millisecond;
 }
 
-// Of a process found in /proc the start is known to a tick.
-bool same_start(std::uint64_t a, std::uint64_t b) {
-    return capture::start_ticks_of(a) == capture::start_ticks_of(b);
-}
-
 } // namespace
 
 HeapWatch::HeapWatch(const WatchContext &context, const rules::Config::Heap &config)
@@ -122,10 +117,11 @@ void HeapWatch::find_running() {
         if (!stat)
             continue; // gone
         const auto entry = context_.recorder.process(pid);
-        const bool known = entry && capture::start_ticks_of(entry->start_boot_ns) == stat->start_ticks;
-        const std::uint64_t start_boot_ns =
-            known ? entry->start_boot_ns : stat->start_ticks * 1'000'000'000 / ticks_a_second;
-        const auto &facts = context_.facts.of(pid, start_boot_ns, known ? entry : std::nullopt, stat->comm);
+        const bool known = entry && process_of(*entry).is(*stat);
+        const capture::ProcessRef found =
+            known ? process_of(*entry)
+                  : capture::ProcessRef{pid, {stat->start_ticks * 1'000'000'000 / ticks_a_second}}; // to a tick
+        const auto &facts = context_.facts.of(found, known ? entry : std::nullopt, stat->comm);
         record_from_now(facts, known ? entry->exec_ns : 0);
     }
 }
@@ -156,8 +152,7 @@ std::shared_ptr<HeapProcess> HeapWatch::record(const rules::ProcessFacts &proces
                                                const HeapWish &wish, std::uint64_t bytes) {
     const auto refused = [&](std::string why) {
         spdlog::warn("the heap of pid {} ({}) is not recorded: {}", process.pid, process.comm, why);
-        return std::make_shared<HeapProcess>(process.pid, process.start_boot_ns, exec_ns, wish, nullptr, std::nullopt,
-                                             std::move(why));
+        return std::make_shared<HeapProcess>(process_of(process), exec_ns, wish, nullptr, std::nullopt, std::move(why));
     };
     if (!kernel_)
         return refused(unavailable_);
@@ -175,8 +170,8 @@ std::shared_ptr<HeapProcess> HeapWatch::record(const rules::ProcessFacts &proces
     settings.history_mask = wish.sizes.history ? wish.sizes.history - 1 : ~0ull;
     if (auto begun = kernel_->begin(slot->number(), settings, *maps); !begun)
         return refused(begun.error().what);
-    auto recorded = std::make_shared<HeapProcess>(process.pid, process.start_boot_ns, exec_ns, wish, std::move(slot),
-                                                  std::move(*maps), "");
+    auto recorded =
+        std::make_shared<HeapProcess>(process_of(process), exec_ns, wish, std::move(slot), std::move(*maps), "");
     {
         const std::lock_guard lock(mutex_);
         looks_.push_back({.due_ns = clock_ns(CLOCK_MONOTONIC), .process = recorded});
@@ -187,7 +182,7 @@ std::shared_ptr<HeapProcess> HeapWatch::record(const rules::ProcessFacts &proces
 
 void HeapWatch::started(const rules::ProcessFacts &process) {
     const auto entry = context_.recorder.process(process.pid);
-    if (entry && entry->start_boot_ns == process.start_boot_ns)
+    if (entry && process_of(*entry) == process_of(process))
         record_from_now(process, entry->exec_ns);
 }
 
@@ -197,7 +192,7 @@ void HeapWatch::record_from_now(const rules::ProcessFacts &process, std::uint64_
     const auto found = known_.find(process.pid);
     if (found != known_.end()) {
         const auto &known = *found->second.process;
-        if (wish.level != rules::Allocations::Pages && same_start(known.start_boot_ns(), process.start_boot_ns) &&
+        if (wish.level != rules::Allocations::Pages && known.process().same_to_a_tick(process_of(process)) &&
             known.exec_ns() == exec_ns && known.wish() == wish && (known.recorded() || !kernel_ || found->second.held))
             return;
         let_go(found->second);
@@ -227,8 +222,8 @@ void HeapWatch::hold(Known &known, const std::string &why) {
     let_go(known);
     known.bytes = 0;
     known.held = true;
-    known.process = std::make_shared<HeapProcess>(before->pid(), before->start_boot_ns(), before->exec_ns(),
-                                                  before->wish(), nullptr, std::nullopt, why);
+    known.process =
+        std::make_shared<HeapProcess>(before->process(), before->exec_ns(), before->wish(), nullptr, std::nullopt, why);
     known.process->limit(rules::Allocations::Pages, why, 0);
 }
 
@@ -243,8 +238,8 @@ void HeapWatch::obey_limit(Known &known) {
     if (known.held) {
         const auto before = known.process;
         rules::ProcessFacts facts;
-        facts.pid = before->pid();
-        facts.start_boot_ns = before->start_boot_ns();
+        facts.pid = before->process().pid;
+        facts.start_boot_ns = before->process().start.ns;
         facts.comm = known.comm;
         begin(known, facts, before->exec_ns(), before->wish());
     }
@@ -264,7 +259,7 @@ std::vector<HeapWatch::Load> HeapWatch::loads() const {
 bool HeapWatch::tend(std::uint64_t) {
     for (auto it = known_.begin(); it != known_.end();) {
         Known &known = it->second;
-        if (lives(known.process->pid(), known.process->start_boot_ns())) {
+        if (lives(known.process->process())) {
             ++it;
             continue;
         }
@@ -275,21 +270,20 @@ bool HeapWatch::tend(std::uint64_t) {
 }
 
 // As far as the recorder knows; of one it has not seen yet, or no longer watches, what /proc says.
-bool HeapWatch::lives(std::uint32_t pid, std::uint64_t start_boot_ns) const {
-    const auto ticks = capture::start_ticks_of(start_boot_ns);
-    const auto entry = context_.recorder.process(pid);
-    if (entry && capture::start_ticks_of(entry->start_boot_ns) == ticks)
+bool HeapWatch::lives(const capture::ProcessRef &process) const {
+    const auto entry = context_.recorder.process(process.pid);
+    if (entry && process_of(*entry).same_to_a_tick(process))
         return !entry->gone_ns;
-    const auto process = capture::ProcessDir::open(context_.os, pid);
-    const auto stat = process ? process->stat() : Result<capture::ProcStat>(fail(process.error()));
-    return stat && stat->start_ticks == ticks;
+    const auto dir = capture::ProcessDir::open(context_.os, process.pid);
+    const auto stat = dir ? dir->stat() : Result<capture::ProcStat>(fail(dir.error()));
+    return stat && process.is(*stat);
 }
 
 // A process that dies makes no more calls, so all is read later; of one that lives on the account is copied now.
 void HeapWatch::add_context(const FiredIncident &incident) const {
     const auto &event = incident.input.process.event;
     const auto found = known_.find(event.h.tgid);
-    if (found == known_.end() || !same_start(found->second.process->start_boot_ns(), event.h.process_start_boot_ns))
+    if (found == known_.end() || !found->second.process->process().same_to_a_tick(process_of(event.h)))
         return;
     std::shared_ptr<const HeapProcess> process = found->second.process;
     std::shared_ptr<HeapProcess::Copy> copy;

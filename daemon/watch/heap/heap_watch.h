@@ -74,7 +74,7 @@ private:
     void find_running();
     // Its start may be exact to a tick only; exec_ns: its last exec, 0 not known.
     void record_from_now(const rules::ProcessFacts &process, std::uint64_t exec_ns);
-    bool lives(std::uint32_t pid, std::uint64_t start_boot_ns) const;
+    bool lives(const capture::ProcessRef &process) const;
     std::shared_ptr<HeapProcess> record(const rules::ProcessFacts &process, std::uint64_t exec_ns, const HeapWish &wish,
                                         std::uint64_t bytes);
     void begin(Known &known, const rules::ProcessFacts &process, std::uint64_t exec_ns, const HeapWish &wish);

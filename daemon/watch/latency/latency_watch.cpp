@@ -65,7 +65,7 @@ void LatencyWatch::apply(std::uint64_t now_ns) {
 }
 
 void LatencyWatch::started(const rules::ProcessFacts &process) {
-    processes_[process.pid] = process.start_boot_ns;
+    processes_.insert(process_of(process));
     const std::uint64_t now = clock_ns(CLOCK_MONOTONIC);
     probes_.process_seen(
         process.pid,
@@ -80,14 +80,14 @@ void LatencyWatch::started(const rules::ProcessFacts &process) {
 
 // Takes the probes out of processes that have ended.
 bool LatencyWatch::tend(std::uint64_t) {
-    const auto lives = [&](std::uint32_t tgid, std::uint64_t start_boot_ns) {
-        const auto entry = context_.recorder.process(tgid);
-        return entry && entry->start_boot_ns == start_boot_ns && !entry->gone_ns;
+    const auto lives = [&](const capture::ProcessRef &process) {
+        const auto entry = context_.recorder.process(process.pid);
+        return entry && process_of(*entry) == process && !entry->gone_ns;
     };
-    std::erase_if(processes_, [&](const auto &item) {
-        if (lives(item.first, item.second))
+    std::erase_if(processes_, [&](const capture::ProcessRef &process) {
+        if (lives(process))
             return false;
-        probes_.process_gone(item.first);
+        probes_.process_gone(process.pid);
         return true;
     });
     context_.recorder.forget_keyed_calls(lives);
@@ -147,8 +147,7 @@ std::size_t LatencyWatch::over(const bpf::latency_event &event) {
         }
         trigger.depth = event.depth;
         Occurrence made;
-        made.event = {event.h.t_ns, context_.facts.of(event.h.tgid, event.h.process_start_boot_ns, entry, comm),
-                      std::move(what)};
+        made.event = {event.h.t_ns, context_.facts.of(process_of(event.h), entry, comm), std::move(what)};
         made.trigger = std::move(trigger);
         made.whom = event.h;
         made.comm = comm;
@@ -206,7 +205,7 @@ void LatencyWatch::overdue(const OverdueCall &call) {
             trigger.runnable_ns = split->runnable_ns;
         }
         Occurrence made;
-        made.event = {call.now_ns, context_.facts.of(call.thread.tgid, thread.process_start_boot_ns, entry, comm),
+        made.event = {call.now_ns, context_.facts.of(process_of(thread), entry, comm),
                       rules::LatencyEvent{wanted->rule, wanted->condition, trigger.elapsed_ns, true, 0}};
         made.trigger = std::move(trigger);
         made.whom.t_ns = call.now_ns;

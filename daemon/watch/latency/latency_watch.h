@@ -7,7 +7,7 @@
 
 #include <deque>
 #include <map>
-#include <unordered_map>
+#include <set>
 
 namespace incident::daemon {
 
@@ -47,7 +47,7 @@ private:
 
     RecorderLatency kernel_;
     LatencyProbes probes_;
-    std::unordered_map<std::uint32_t, std::uint64_t> processes_; // pid → start, of those told of
+    std::set<capture::ProcessRef> processes_; // that were told of
     std::deque<Told> told_;
     std::map<std::string, std::uint64_t> calls_before_; // by probe's key, as the measurement began
 };

@@ -79,10 +79,9 @@ std::uint64_t MemoryWatch::poll(std::uint64_t now_ns) {
             continue;
         Known &known = known_[tgid];
         known.seen = true;
-        if (known.start_boot_ns != entry->start_boot_ns) {
-            known = Known{.start_boot_ns = entry->start_boot_ns, .execs = ~0u, .seen = true};
-        }
-        const auto &process = context_.facts.of(tgid, entry->start_boot_ns, entry, {});
+        if (known.process != process_of(*entry))
+            known = Known{.process = process_of(*entry), .execs = ~0u, .seen = true};
+        const auto &process = context_.facts.of(known.process, entry, {});
         if (known.execs != entry->execs)
             known.samples.clear(); // another program: its memory is no growth of the old one's
         if (known.execs != entry->execs || known.uid != process.uid) {

@@ -22,7 +22,7 @@ private:
     static constexpr std::size_t most_samples = 128; // kept of a process, for the bundle
 
     struct Known {
-        std::uint64_t start_boot_ns = 0;
+        capture::ProcessRef process;
         std::uint32_t execs = 0, uid = 0;
         std::deque<std::pair<std::uint64_t, std::uint64_t>> samples; // t_ns, bytes
         bool wanted = false, seen = false;
