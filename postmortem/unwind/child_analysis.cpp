@@ -1,5 +1,6 @@
 #include "postmortem/unwind/child_analysis.h"
 
+#include "capture/collect/vdso.h"
 #include "postmortem/unwind/arguments.h"
 #include "postmortem/unwind/call_stacks.h"
 #include "postmortem/unwind/cxx_exception.h"
@@ -141,7 +142,7 @@ void analyse_in_child(const CrashImage &image, std::vector<ModuleInput> inputs, 
     elf_version(EV_CURRENT);
     Answers answers(answer, progress);
     ModuleSet modules(image, std::move(inputs), options.debug_root, answers.progress(),
-                      options.this_boot ? vdso_of_this_process() : "");
+                      options.this_boot ? std::string(capture::own_vdso()) : "");
     StackNamer namer(modules);
     std::vector<bool> said(modules.size());
     const auto say_modules = [&](bool all) {
