@@ -1,11 +1,11 @@
 #include "capture/bundle/bundle_name.h"
 
 #include "capture/bundle/bundle.h"
+#include "capture/os/number.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <ctime>
 
 namespace incident::capture {
@@ -67,9 +67,7 @@ std::optional<BundleName> parse_bundle_name(std::string_view name) {
     const std::size_t pid_dash = rest.rfind('-');
     if (pid_dash == 0 || rest.front() != '-')
         return std::nullopt;
-    const std::string_view pid = rest.substr(pid_dash + 1);
-    const auto [end, error] = std::from_chars(pid.data(), pid.data() + pid.size(), parts.pid);
-    if (error != std::errc() || end != pid.data() + pid.size())
+    if (!whole_number(rest.substr(pid_dash + 1), parts.pid))
         return std::nullopt;
     parts.what = rest.substr(1, pid_dash - 1);
     // "<rule>-<comm>", neither of them empty.

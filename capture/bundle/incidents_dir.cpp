@@ -2,13 +2,13 @@
 #include "capture/bundle/bundle_name.h"
 #include "capture/bundle/bundle_writer.h"
 #include "capture/os/dir_at.h"
+#include "capture/os/number.h"
 
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 
 namespace incident::capture {
@@ -86,9 +86,7 @@ Result<std::string> IncidentsDir::resolve(std::string_view id) const {
     if (std::ranges::binary_search(names, id))
         return std::string(id);
 
-    std::uint32_t pid = 0;
-    const auto [end, error] = std::from_chars(id.data(), id.data() + id.size(), pid);
-    if (error == std::errc() && end == id.data() + id.size())
+    if (const auto pid = whole_number<std::uint32_t>(id))
         for (auto name = names.rbegin(); name != names.rend(); ++name)
             if (parse_bundle_name(*name)->pid == pid)
                 return *name;

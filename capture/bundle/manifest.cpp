@@ -1,11 +1,13 @@
 #include "capture/bundle/manifest.h"
 
 #include "capture/bundle/bundle_name.h"
+#include "capture/os/number.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <openssl/evp.h>
 
 #include <algorithm>
-#include <charconv>
 #include <unordered_set>
 
 namespace incident::capture {
@@ -13,11 +15,6 @@ namespace incident::capture {
 namespace {
 
 constexpr std::size_t SHA256_HEX = 64;
-
-bool parse_number(std::string_view text, std::uint64_t &number) {
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    return error == std::errc() && end == text.data() + text.size();
-}
 
 bool is_sha256(std::string_view text) {
     return text.size() == SHA256_HEX &&
@@ -48,7 +45,7 @@ Result<std::vector<ManifestEntry>> parse_manifest(std::string_view text) {
         text.remove_prefix(newline + 1);
         if (line.starts_with("end ")) {
             std::uint64_t count = 0;
-            if (!parse_number(line.substr(4), count) || count != files.size())
+            if (!whole_number(line.substr(4), count) || count != files.size())
                 return broken(number, "counts other files than it lists");
             if (!text.empty())
                 return broken(number, "bytes after the \"end\" line");
@@ -58,7 +55,7 @@ Result<std::vector<ManifestEntry>> parse_manifest(std::string_view text) {
         const std::size_t first = line.find(' ');
         const std::size_t second = first == std::string_view::npos ? first : line.find(' ', first + 1);
         if (second == std::string_view::npos || !is_sha256(line.substr(0, first)) ||
-            !parse_number(line.substr(first + 1, second - first - 1), entry.size))
+            !whole_number(line.substr(first + 1, second - first - 1), entry.size))
             return broken(number, "not \"<sha256> <size> <path>\"");
         const std::string_view path = line.substr(second + 1);
         if (!valid_bundle_path(path) || path == MANIFEST_NAME)
@@ -93,12 +90,7 @@ std::string Sha256::hex() {
     if (!ok_ || ::EVP_DigestFinal_ex(context_.get(), sum, &length) != 1)
         return "";
     ok_ = false;
-    std::string text;
-    for (unsigned i = 0; i < length; ++i) {
-        text += "0123456789abcdef"[sum[i] >> 4];
-        text += "0123456789abcdef"[sum[i] & 15];
-    }
-    return text;
+    return fmt::format("{:02x}", fmt::join(std::span(sum, length), ""));
 }
 
 } // namespace incident::capture

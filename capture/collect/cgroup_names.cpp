@@ -2,6 +2,7 @@
 // src/basic/cgroup-util.c, cg_path_get_unit() and cg_path_get_user_unit() of v252.
 // A path is a name like any other that a container's owner chooses: it labels.
 #include "capture/collect/collect.h"
+#include "capture/os/lines.h"
 
 #include <algorithm>
 #include <array>
@@ -131,9 +132,7 @@ std::string container_of(std::string_view name, std::string_view before) {
 
 std::string cgroup_of_text(std::string_view text) {
     std::string_view v2, named;
-    while (!text.empty()) {
-        const std::string_view line = text.substr(0, text.find('\n'));
-        text.remove_prefix(std::min(text.size(), line.size() + 1));
+    for (const std::string_view line : lines_of(text)) {
         constexpr std::string_view systemd = ":name=systemd:";
         if (line.starts_with("0::"))
             v2 = line.substr(3);

@@ -2,6 +2,7 @@
 
 #include "capture/collect/collectors.h"
 #include "capture/os/kernel_log.h"
+#include "capture/os/lines.h"
 #include "capture/os/proc_file.h"
 #include "capture/os/process_dir.h"
 
@@ -59,10 +60,8 @@ void collect_cgroup_memory(const OsRoots &os, std::string_view proc_cgroup, cons
 
 void read_oom_log(std::string_view log, std::uint32_t pid, OomTrigger &into) {
     const std::string as_victim = fmt::format(",pid={},", pid), as_killed = fmt::format("Killed process {} (", pid);
-    while (!log.empty()) {
-        const std::size_t newline = log.find('\n');
-        const std::string_view text = kernel_text(log.substr(0, newline));
-        log = newline == std::string_view::npos ? std::string_view() : log.substr(newline + 1);
+    for (const std::string_view line : lines_of(log)) {
+        const std::string_view text = kernel_text(line);
         if (text.starts_with("oom-kill:constraint=") && text.find(as_victim) != std::string_view::npos) {
             const std::string_view rest = text.substr(std::string_view("oom-kill:constraint=").size());
             into.constraint = rest.substr(0, rest.find(','));

@@ -2,6 +2,7 @@
 
 #include "capture/collect/collectors.h"
 #include "capture/os/dir_at.h"
+#include "capture/os/lines.h"
 #include "capture/os/proc_file.h"
 #include "capture/os/process_dir.h"
 
@@ -154,10 +155,8 @@ Outcome collect_blocked(const std::string &root, const ZfsLimits &limits, const 
 
 std::vector<ZfsBlocked> parse_blocked(std::string_view text) {
     std::vector<ZfsBlocked> all;
-    while (!text.empty()) {
-        const std::size_t end = text.find('\n');
-        const auto line = nlohmann::json::parse(text.substr(0, end), nullptr, false);
-        text = end == std::string_view::npos ? "" : text.substr(end + 1);
+    for (const std::string_view written : lines_of(text)) {
+        const auto line = nlohmann::json::parse(written, nullptr, false);
         if (!line.is_object())
             continue;
         ZfsBlocked thread{line.value("pid", 0u), line.value("tid", 0u), line.value("comm", ""), {}};
@@ -202,12 +201,9 @@ ZfsFacts zfs_facts(const Collected &collected) {
         if (path == BLOCKED) {
             facts.blocked = parse_blocked(bytes);
         } else if (path == PARAMETERS) {
-            for (std::string_view rest = bytes; !rest.empty();) {
-                const std::string_view line = rest.substr(0, rest.find('\n'));
-                rest.remove_prefix(std::min(line.size() + 1, rest.size()));
+            for (const std::string_view line : lines_of(bytes))
                 if (const std::size_t equals = line.find('='); equals != std::string_view::npos)
                     facts.parameters.emplace(line.substr(0, equals), line.substr(equals + 1));
-            }
         } else if (path.starts_with(POOL_PREFIX)) {
             const std::size_t slash = path.find('/', POOL_PREFIX.size());
             const std::string pool = path.substr(POOL_PREFIX.size(), slash - POOL_PREFIX.size());

@@ -2,6 +2,7 @@
 
 #include "capture/core/core_match.h"
 #include "capture/os/dir_at.h"
+#include "capture/os/number.h"
 #include "capture/os/proc_file.h"
 #include "capture/os/process_dir.h"
 
@@ -14,7 +15,6 @@
 #include <time.h>
 
 #include <algorithm>
-#include <charconv>
 #include <vector>
 
 namespace incident::capture {
@@ -43,12 +43,6 @@ std::string field(sd_journal *journal, const char *name) {
     return std::string(text.substr(std::min(value, text.size())));
 }
 
-template <typename T> std::optional<T> number(const std::string &text) {
-    T value{};
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    return error == std::errc() && end == text.data() + text.size() ? std::optional<T>(value) : std::nullopt;
-}
-
 CoreEntry read_entry(sd_journal *journal) {
     CoreEntry entry;
     char *cursor = nullptr;
@@ -56,15 +50,15 @@ CoreEntry read_entry(sd_journal *journal) {
         entry.cursor = cursor;
     ::free(cursor);
     (void)::sd_journal_get_realtime_usec(journal, &entry.written_us);
-    entry.signal = number<int>(field(journal, "COREDUMP_SIGNAL")).value_or(0);
-    entry.uid = number<std::uint32_t>(field(journal, "COREDUMP_UID"));
+    entry.signal = whole_number<int>(field(journal, "COREDUMP_SIGNAL")).value_or(0);
+    entry.uid = whole_number<std::uint32_t>(field(journal, "COREDUMP_UID"));
     entry.exe = field(journal, "COREDUMP_EXE");
     entry.auxv = field(journal, "COREDUMP_PROC_AUXV");
-    entry.death_us = number<std::uint64_t>(field(journal, "COREDUMP_TIMESTAMP")).value_or(0);
+    entry.death_us = whole_number<std::uint64_t>(field(journal, "COREDUMP_TIMESTAMP")).value_or(0);
     entry.file = field(journal, "COREDUMP_FILENAME");
     entry.truncated = field(journal, "COREDUMP_TRUNCATED") == "1";
     entry.embedded = entry.file.empty() && !field(journal, "COREDUMP").empty();
-    entry.writer_uid = number<std::uint32_t>(field(journal, "_UID"));
+    entry.writer_uid = whole_number<std::uint32_t>(field(journal, "_UID"));
     entry.writer_exe = field(journal, "_EXE");
     return entry;
 }

@@ -1,6 +1,8 @@
 // Why the kernel writes no core; the conditions are those of fs/coredump.c
 // (do_coredump(), in 6.1 and, where said, later), in its order.
 #include "capture/core/core_link.h"
+#include "capture/os/lines.h"
+#include "capture/os/number.h"
 #include "capture/os/proc_file.h"
 
 #include <fmt/format.h>
@@ -9,7 +11,6 @@
 #include <signal.h>
 
 #include <array>
-#include <charconv>
 #include <cstring>
 
 namespace incident::capture {
@@ -112,17 +113,12 @@ std::string complaint_in(std::string_view text, std::uint32_t pid) {
 // Lines as host/kernel_log has them: "[sec.usec] <prio> text".
 std::string kernel_reason(std::string_view log, std::uint32_t pid, std::uint32_t ns_pid) {
     std::string reason; // the last one: an earlier one may be of an earlier process
-    while (!log.empty()) {
-        const std::size_t newline = log.find('\n');
-        const std::string_view line = log.substr(0, newline);
-        log = newline == std::string_view::npos ? "" : log.substr(newline + 1);
+    for (const std::string_view line : lines_of(log)) {
         const std::size_t open = line.find("] <"), close = line.find("> ", open);
         if (open == std::string_view::npos || close == std::string_view::npos)
             continue;
         // Facility 0 is the kernel's; the others were written by programs.
-        unsigned priority = 0;
-        const auto [end, error] = std::from_chars(line.data() + open + 3, line.data() + close, priority);
-        if (error != std::errc() || end != line.data() + close || priority > 7)
+        if (whole_number<unsigned>(line.substr(open + 3, close - open - 3)).value_or(8) > 7)
             continue;
         const std::string_view text = line.substr(close + 2);
         // task_tgid_vnr(): the pid as the process's own namespace counts.
@@ -158,14 +154,10 @@ bool coredump_socket_listens(const OsRoots &os) {
     if (!table)
         return false;
     // "Num RefCount Protocol Flags Type St Inode Path"; flag 0x10000 (__SO_ACCEPTCON): listening.
-    for (std::size_t at = 0; at < table->bytes.size();) {
-        const std::size_t end = std::min(table->bytes.find('\n', at), table->bytes.size());
-        const std::string_view line = std::string_view(table->bytes).substr(at, end - at);
-        at = end + 1;
+    for (const std::string_view line : lines_of(table->bytes))
         if (line.size() > SOCKET.size() && line.ends_with(SOCKET) && line[line.size() - SOCKET.size() - 1] == ' ' &&
             line.find(" 00010000 ") != std::string_view::npos)
             return true;
-    }
     return false;
 }
 

@@ -2,6 +2,7 @@
 // never by a distribution's habit: the root itself may be the v2 tree, or hold it as
 // "unified" beside a directory for each v1 hierarchy (cgroups(7)).
 #include "capture/os/dir_at.h"
+#include "capture/os/lines.h"
 #include "capture/os/proc_file.h"
 #include "capture/os/process_dir.h"
 
@@ -99,10 +100,8 @@ std::string collect_cgroup_files(const OsRoots &os, std::string_view proc_cgroup
         missing += Error::system("/" + std::string(group.path)).what;
     };
     std::size_t memory_files = 0;
-    while (!proc_cgroup.empty()) {
-        const std::size_t newline = proc_cgroup.find('\n');
-        const auto group = parse_line(proc_cgroup.substr(0, newline));
-        proc_cgroup = newline == std::string_view::npos ? "" : proc_cgroup.substr(newline + 1);
+    for (const std::string_view line : lines_of(proc_cgroup)) {
+        const auto group = parse_line(line);
         if (!group)
             continue;
         if (group->controllers.empty()) {

@@ -1,11 +1,11 @@
 #include "capture/os/kernel_log.h"
 
 #include "capture/os/dir_at.h"
+#include "capture/os/number.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
 
-#include <charconv>
 #include <vector>
 
 namespace incident::capture {
@@ -18,10 +18,7 @@ constexpr std::size_t RECORD_MAX = 16 * 1024;
 
 bool take_number(std::string_view &text, char end, std::uint64_t &number) {
     const std::size_t at = text.find(end);
-    if (at == std::string_view::npos)
-        return false;
-    const auto [stop, error] = std::from_chars(text.data(), text.data() + at, number);
-    if (error != std::errc() || stop != text.data() + at)
+    if (at == std::string_view::npos || !whole_number(text.substr(0, at), number))
         return false;
     text.remove_prefix(at + 1);
     return true;

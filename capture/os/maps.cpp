@@ -1,5 +1,7 @@
 #include "capture/os/maps.h"
 
+#include "capture/os/lines.h"
+
 #include <algorithm>
 #include <charconv>
 #include <optional>
@@ -73,9 +75,9 @@ std::optional<Mapping> parse_mapping(std::string_view line) {
 
 Maps Maps::parse(std::string_view text) {
     std::vector<Mapping> mappings;
-    while (!text.empty() && mappings.size() < mappings_max) {
-        const std::string_view line = text.substr(0, text.find('\n'));
-        text.remove_prefix(std::min(text.size(), line.size() + 1));
+    for (const std::string_view line : lines_of(text)) {
+        if (mappings.size() == mappings_max)
+            break;
         if (auto mapping = parse_mapping(line))
             mappings.push_back(std::move(*mapping));
     }

@@ -1,26 +1,18 @@
 #include "capture/os/proc_stat.h"
 
+#include "capture/os/number.h"
+
 #include <unistd.h>
 
 #include <array>
-#include <charconv>
 
 namespace incident::capture {
-
-namespace {
-
-template <typename T> bool number(std::string_view text, T &value) {
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    return error == std::errc() && end == text.data() + text.size();
-}
-
-} // namespace
 
 std::optional<ProcStat> parse_proc_stat(std::string_view text) {
     ProcStat stat;
     const std::size_t open = text.find('('), close = text.rfind(')');
     if (open == std::string_view::npos || close == std::string_view::npos || close < open || open < 2 ||
-        !number(text.substr(0, open - 1), stat.pid))
+        !whole_number(text.substr(0, open - 1), stat.pid))
         return std::nullopt;
     stat.comm = text.substr(open + 1, close - open - 1);
     // Fields 3 (state) to 22 (starttime), proc(5).
@@ -33,8 +25,8 @@ std::optional<ProcStat> parse_proc_stat(std::string_view text) {
         each = rest.substr(0, rest.find_first_of(" \n"));
         rest.remove_prefix(each.size());
     }
-    if (field[0].size() != 1 || !number(field[1], stat.ppid) || !number(field[17], stat.threads) ||
-        !number(field[19], stat.start_ticks))
+    if (field[0].size() != 1 || !whole_number(field[1], stat.ppid) || !whole_number(field[17], stat.threads) ||
+        !whole_number(field[19], stat.start_ticks))
         return std::nullopt;
     stat.state = field[0][0];
     return stat;

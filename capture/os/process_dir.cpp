@@ -1,13 +1,12 @@
 #include "capture/os/process_dir.h"
 
 #include "capture/os/dir_at.h"
+#include "capture/os/number.h"
 #include "capture/os/proc_file.h"
 
 #include <fcntl.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cstring>
 
 namespace incident::capture {
 
@@ -55,10 +54,8 @@ Result<std::vector<std::uint32_t>> numbers_in(int dir, const char *path) {
     std::vector<std::uint32_t> numbers;
     // Without a list of names in between: a process may have a million descriptors.
     const Status read = for_each_entry(at.get(), [&](const char *name, unsigned char) {
-        std::uint32_t number = 0;
-        const char *last = name + std::strlen(name);
-        if (const auto [end, error] = std::from_chars(name, last, number); error == std::errc() && end == last)
-            numbers.push_back(number);
+        if (const auto number = whole_number<std::uint32_t>(name))
+            numbers.push_back(*number);
     });
     if (!read)
         return fail(Error(read.error()).in(path));

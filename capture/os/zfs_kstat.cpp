@@ -1,8 +1,10 @@
 #include "capture/os/zfs_kstat.h"
 
+#include "capture/os/lines.h"
+#include "capture/os/number.h"
+
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
 
 namespace incident::capture {
@@ -12,16 +14,6 @@ namespace {
 constexpr std::size_t ROWS_MAX = 100'000; // zfs_txg_history is a number an administrator chooses
 constexpr std::size_t FRAMES_MAX = 128;
 
-// The next line, taken off text; nullopt at its end.
-std::optional<std::string_view> next_line(std::string_view &text) {
-    if (text.empty())
-        return std::nullopt;
-    const std::size_t end = text.find('\n');
-    const std::string_view line = text.substr(0, end);
-    text = end == std::string_view::npos ? "" : text.substr(end + 1);
-    return line;
-}
-
 std::vector<std::string_view> words(std::string_view line) {
     std::vector<std::string_view> found;
     for (std::size_t at = 0; (at = line.find_first_not_of(" \t\r", at)) != std::string_view::npos;) {
@@ -30,14 +22,6 @@ std::vector<std::string_view> words(std::string_view line) {
         at = end;
     }
     return found;
-}
-
-std::optional<std::uint64_t> number(std::string_view text) {
-    std::uint64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size())
-        return std::nullopt;
-    return value;
 }
 
 struct Column {
@@ -65,7 +49,7 @@ std::optional<TxgRow> row(const std::vector<std::string_view> &header, const std
         const auto column = std::ranges::find(COLUMNS, header[i], &Column::name);
         if (column == COLUMNS.end())
             continue; // of a newer OpenZFS
-        const auto value = number(line[i]);
+        const auto value = whole_number<std::uint64_t>(line[i]);
         if (!value)
             return std::nullopt;
         row.*column->field = *value;
@@ -78,8 +62,8 @@ std::optional<TxgRow> row(const std::vector<std::string_view> &header, const std
 std::vector<TxgRow> parse_txgs(std::string_view text) {
     std::vector<TxgRow> rows;
     std::vector<std::string_view> header;
-    while (const auto line = next_line(text)) {
-        auto fields = words(*line);
+    for (const std::string_view line : lines_of(text)) {
+        auto fields = words(line);
         if (fields.empty())
             continue;
         // Before the header 0.7 has the kstat's own line of numbers.
@@ -96,8 +80,8 @@ std::vector<TxgRow> parse_txgs(std::string_view text) {
 std::map<std::string, std::uint64_t> parse_named_kstat(std::string_view text) {
     std::map<std::string, std::uint64_t> values;
     bool begun = false;
-    while (const auto line = next_line(text)) {
-        const auto fields = words(*line);
+    for (const std::string_view line : lines_of(text)) {
+        const auto fields = words(line);
         if (!begun) {
             begun = fields.size() == 3 && fields[0] == "name" && fields[1] == "type" && fields[2] == "data";
             continue;
@@ -105,22 +89,22 @@ std::map<std::string, std::uint64_t> parse_named_kstat(std::string_view text) {
         if (fields.size() < 3)
             continue;
         // A name may hold blanks ("1024 ns").
-        const std::size_t name_end = static_cast<std::size_t>(fields[fields.size() - 3].end() - line->begin());
-        const std::size_t begin = line->find_first_not_of(' ');
-        if (const auto value = number(fields.back()))
-            values[std::string(line->substr(begin, name_end - begin))] = *value;
+        const std::size_t name_end = static_cast<std::size_t>(fields[fields.size() - 3].end() - line.begin());
+        const std::size_t begin = line.find_first_not_of(' ');
+        if (const auto value = whole_number<std::uint64_t>(fields.back()))
+            values[std::string(line.substr(begin, name_end - begin))] = *value;
     }
     return values;
 }
 
 std::vector<std::string> parse_kernel_stack(std::string_view text) {
     std::vector<std::string> frames;
-    while (const auto line = next_line(text)) {
+    for (const std::string_view line : lines_of(text)) {
         // "[<0>] function+0x1/0x2 [module]" (fs/proc/base.c, proc_pid_stack); before 4.15 an address in "[<…>]"
-        const std::size_t open = line->find("[<"), close = line->find(">] ");
-        if (open != 0 || close == std::string_view::npos || line->size() == close + 3)
+        const std::size_t open = line.find("[<"), close = line.find(">] ");
+        if (open != 0 || close == std::string_view::npos || line.size() == close + 3)
             continue;
-        frames.emplace_back(line->substr(close + 3));
+        frames.emplace_back(line.substr(close + 3));
         if (frames.size() == FRAMES_MAX)
             break;
     }

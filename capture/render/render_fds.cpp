@@ -1,6 +1,7 @@
 #include "capture/render/render_fds.h"
 
 #include "capture/decode/decode_text.h"
+#include "capture/os/lines.h"
 
 #include <nlohmann/json.hpp>
 
@@ -10,10 +11,7 @@ namespace incident::capture {
 
 FdTable::FdTable(const std::string *listed) {
     constexpr std::string_view head = "{\"fd\":";
-    std::string_view rest = listed ? std::string_view(*listed) : std::string_view{};
-    while (!rest.empty()) {
-        const std::string_view line = rest.substr(0, rest.find('\n'));
-        rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    for (const std::string_view line : lines_of(listed ? std::string_view(*listed) : std::string_view{})) {
         int fd = -1;
         if (line.starts_with(head))
             std::from_chars(line.data() + head.size(), line.data() + line.size(), fd);

@@ -1,6 +1,7 @@
 #include "capture/render/render_quality.h"
 
 #include "capture/decode/decode_text.h"
+#include "capture/os/lines.h"
 #include "capture/render/render_accounts.h"
 #include "capture/render/render_heap.h"
 #include "capture/render/render_lines.h"
@@ -118,9 +119,7 @@ private:
     // Lines {"tid","comm"} of process/comms.
     std::uint64_t missing_by_name(std::string_view comms, const std::set<std::uint64_t> &seen) {
         std::uint64_t count = 0;
-        while (!comms.empty()) {
-            const std::string_view line = comms.substr(0, comms.find('\n'));
-            comms.remove_prefix(std::min(comms.size(), line.size() + 1));
+        for (const std::string_view line : lines_of(comms)) {
             const auto json = nlohmann::json::parse(line, nullptr, false);
             if (!json.is_object() || !json.contains("tid") || !json["tid"].is_number_unsigned())
                 continue;

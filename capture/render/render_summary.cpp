@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <simdjson.h>
 
 #include <algorithm>
 #include <deque>
@@ -40,7 +41,8 @@ bool flag_of(const Json &object, const char *key) {
 class Recent {
 public:
     // until_ns: later lines are of what a process that lives on did after the trigger.
-    Recent(std::string_view timeline, std::uint64_t tid, std::int64_t until_ns) : until_ns_(until_ns) {
+    Recent(std::string_view timeline, std::uint64_t tid, std::int64_t trigger_ns, std::int64_t until_ns)
+        : trigger_ns_(trigger_ns), until_ns_(until_ns) {
         constexpr std::size_t lines_looked_at = 20000;
         for (std::size_t i = 0; !timeline.empty() && i < lines_looked_at && !full(); ++i) {
             while (timeline.ends_with('\n'))
@@ -51,8 +53,8 @@ public:
         }
     }
 
-    std::deque<nlohmann::json> of_thread; // of the one it happened in, oldest first
-    std::vector<std::string> opened;      // paths successfully opened by any thread, newest first
+    std::deque<std::string> of_thread; // as text, of the one it happened in, oldest first
+    std::vector<std::string> opened;   // paths successfully opened by any thread, newest first
 
 private:
     bool full() const { return of_thread.size() >= calls_shown && opened.size() >= opens_shown; }
@@ -63,30 +65,29 @@ private:
         const bool open = opened.size() < opens_shown && text.find("\"kind\":\"open\"") != text.npos;
         if (!own && !open)
             return;
-        nlohmann::json line = nlohmann::json::parse(text, nullptr, false);
-        if (!line.is_object())
+        simdjson::dom::element line, error;
+        std::int64_t at = 0;
+        std::uint64_t its_tid = 0;
+        std::string_view opened_path;
+        if (parser_.parse(text.data(), text.size()).get(line) || !line.is_object() ||
+            (until_ns_ && !line["t_ns"].get(at) && at > until_ns_))
             return;
-        const auto at = line.find("t_ns");
-        if (until_ns_ && at != line.end() && at->is_number_integer() && at->get<std::int64_t>() > until_ns_)
-            return;
-        if (open && line.value("error", nlohmann::json()).is_null() && line.contains("path") &&
-            line["path"].is_string()) {
-            std::string path = terminal_text(line["path"].get_ref<const std::string &>());
-            if (std::ranges::find(opened, path) == opened.end())
+        if (open && (line["error"].get(error) || error.is_null()) && !line["path"].get(opened_path))
+            if (std::string path = terminal_text(opened_path); std::ranges::find(opened, path) == opened.end())
                 opened.push_back(std::move(path));
-        }
-        if (own && line.contains("tid") && line["tid"] == tid)
-            of_thread.push_front(std::move(line));
+        if (own && !line["tid"].get(its_tid) && its_tid == tid)
+            of_thread.push_front(timeline_text(line, trigger_ns_));
     }
 
-    std::int64_t until_ns_;
+    simdjson::dom::parser parser_;
+    std::int64_t trigger_ns_, until_ns_;
 };
 
 class Summary {
 public:
     Summary(const Json &incident, const Json &threads, std::string_view timeline)
         : incident_(incident), threads_(threads), process_(member(incident, "process")),
-          tid_(number_of(member(incident, "thread"), "tid")), recent_(timeline, tid_, last_ns()) {}
+          tid_(number_of(member(incident, "thread"), "tid")), recent_(timeline, tid_, trigger_ns(), last_ns()) {}
 
     std::string render() {
         verdict();
@@ -286,11 +287,10 @@ private:
     }
 
     void last_calls() {
-        const std::int64_t reference = trigger_ns();
         line("");
         line("   Before it, in this thread:");
-        for (const nlohmann::json &event : recent_.of_thread)
-            line(timeline_text(event, reference));
+        for (const std::string &event : recent_.of_thread)
+            line(event);
         if (recent_.of_thread.empty())
             line("             nothing was recorded");
     }

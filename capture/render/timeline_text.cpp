@@ -3,7 +3,7 @@
 #include "capture/decode/decode_text.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
+#include <simdjson.h>
 
 #include <cmath>
 #include <limits>
@@ -13,35 +13,18 @@ namespace incident::capture {
 
 namespace {
 
-using nlohmann::json;
+using Line = simdjson::dom::object;
 
 // Members by type: what is absent or of another type reads as nothing.
-std::string_view line_text(const json &object, std::string_view key) {
-    const auto it = object.find(key);
-    return it != object.end() && it->is_string() ? std::string_view(it->get_ref<const std::string &>())
-                                                 : std::string_view{};
+template <typename T> std::optional<T> member_of(Line line, std::string_view key) {
+    T value;
+    return line[key].get(value) ? std::nullopt : std::optional(value);
 }
 
-std::optional<std::int64_t> line_number(const json &object, std::string_view key) {
-    const auto it = object.find(key);
-    if (it == object.end() || !it->is_number_integer())
-        return std::nullopt;
-    return it->get<std::int64_t>();
-}
+constexpr auto line_number = member_of<std::int64_t>;
 
-bool line_flag(const json &object, std::string_view key) {
-    const auto it = object.find(key);
-    return it != object.end() && it->is_boolean() && it->get<bool>();
-}
-
-const json &object_of(const json &object, std::string_view key) {
-    static const json none = json::object();
-    const auto it = object.find(key);
-    return it != object.end() && it->is_object() ? *it : none;
-}
-
-std::string shown(const json &object, std::string_view key) {
-    return terminal_text(line_text(object, key));
+std::string shown(Line line, std::string_view key) {
+    return terminal_text(member_of<std::string_view>(line, key).value_or(""));
 }
 
 std::string bytes_text(std::int64_t bytes) {
@@ -57,16 +40,17 @@ std::string bytes_text(std::int64_t bytes) {
 }
 
 // The arguments, the one that is the call's descriptor as 3</etc/x>.
-std::string arguments_text(const json &line) {
-    const auto args = line.find("args");
-    if (args == line.end() || !args->is_array())
+std::string arguments_text(Line line) {
+    const auto args = member_of<simdjson::dom::array>(line, "args");
+    if (!args)
         return {};
     const auto fd = line_number(line, "fd");
     std::string fd_path = shown(line, "fd_path"), text;
-    for (const json &argument : *args) {
+    for (const simdjson::dom::element argument : *args) {
         if (!text.empty())
             text += ", ";
-        const std::string one = argument.is_string() ? terminal_text(argument.get_ref<const std::string &>()) : "?";
+        std::string_view written;
+        const std::string one = argument.get(written) ? "?" : terminal_text(written);
         text += one;
         if (!fd_path.empty() && fd && one == std::to_string(*fd)) {
             text += '<' + fd_path + '>';
@@ -76,21 +60,23 @@ std::string arguments_text(const json &line) {
     return text;
 }
 
-std::string memory_text(const json &line) {
-    const json &memory = object_of(line, "memory");
+std::string memory_text(Line line) {
+    const auto memory = member_of<Line>(line, "memory");
     std::string text;
-    if (const auto delta = line_number(memory, "delta"); delta && *delta)
+    if (!memory)
+        return text;
+    if (const auto delta = line_number(*memory, "delta"); delta && *delta)
         text += fmt::format(" {}{}", *delta > 0 ? "+" : "", bytes_text(*delta));
-    if (const auto rss = line_number(memory, "rss"))
+    if (const auto rss = line_number(*memory, "rss"))
         text += fmt::format("{} rss {}", text.empty() ? "" : ",", bytes_text(*rss));
     return text.empty() ? text : " {" + text.substr(1) + "}";
 }
 
-std::string call_text(const json &line) {
+std::string call_text(Line line) {
     std::string text = shown(line, "name");
     text += '(' + arguments_text(line) + ')';
     const auto duration = line_number(line, "duration_ns");
-    if (line_flag(line, "in_flight"))
+    if (member_of<bool>(line, "in_flight").value_or(false))
         return text + " = ? <in flight>";
     if (const auto error = shown(line, "error"); !error.empty())
         text += " = -1 " + error;
@@ -107,24 +93,20 @@ std::string call_text(const json &line) {
     return text + memory_text(line);
 }
 
-std::string who_text(const json &who) {
-    const auto pid = line_number(who, "pid");
-    return pid ? fmt::format("{}[{}]", shown(who, "comm"), *pid) : std::string();
-}
-
-std::string signal_text(const json &line) {
+std::string signal_text(Line line) {
     const std::string phase = shown(line, "phase");
     std::string text = fmt::format("--- {} {} {{{}", shown(line, "name"), phase, shown(line, "code_name"));
     if (const auto address = shown(line, "address"); !address.empty())
         text += ", address " + address;
-    if (const std::string sender = who_text(object_of(line, "sender")); !sender.empty())
-        text += ", from " + sender;
+    if (const auto sender = member_of<Line>(line, "sender"))
+        if (const auto pid = line_number(*sender, "pid"))
+            text += fmt::format(", from {}[{}]", shown(*sender, "comm"), *pid);
     if (const auto outcome = shown(line, phase == "delivered" ? "disposition" : "result"); !outcome.empty())
         text += ", " + outcome;
     return text + "} ---";
 }
 
-std::string other_text(const json &line, std::string_view kind) {
+std::string other_text(Line line, std::string_view kind) {
     std::string text = fmt::format("*** {}", terminal_text(kind));
     if (const auto name = shown(line, "name"); !name.empty() && name != kind)
         text += ' ' + name;
@@ -173,8 +155,9 @@ std::string duration_text(std::int64_t ns) {
     return scaled(static_cast<double>(ns), 3, false);
 }
 
-std::string timeline_text(const json &line, std::int64_t reference_ns) {
-    if (!line.is_object())
+std::string timeline_text(simdjson::dom::element event, std::int64_t reference_ns) {
+    Line line;
+    if (event.get(line))
         return std::string(14, ' ') + "(no timeline line)";
     const std::int64_t t = line_number(line, "t_ns").value_or(reference_ns);
     // hostile times: the difference must not overflow
@@ -182,7 +165,7 @@ std::string timeline_text(const json &line, std::int64_t reference_ns) {
     if (__builtin_sub_overflow(t, reference_ns, &relative))
         relative =
             t < reference_ns ? std::numeric_limits<std::int64_t>::min() : std::numeric_limits<std::int64_t>::max();
-    const std::string_view kind = line_text(line, "kind");
+    const std::string_view kind = member_of<std::string_view>(line, "kind").value_or("");
     std::string text = relative_time(relative) + "  ";
     if (kind == "syscall" || kind == "open")
         text += call_text(line);

@@ -1,11 +1,11 @@
 #include "postmortem/core/core_copy.h"
 
+#include "capture/os/elf_headers.h"
 #include "postmortem/terminal/times.h"
 
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <elf.h>
 #include <fmt/format.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -15,46 +15,11 @@ namespace incident::postmortem {
 
 namespace {
 
-constexpr std::size_t block_size = 1u << 20;
 constexpr std::size_t page = 4096;
 // The head is collected until all program headers are in it; 65,535 of them take 3.5 MiB.
 constexpr std::size_t head_max = 8u << 20;
 // Beyond the stated end: notes of tools that append, rounding.  More is no core.
 constexpr std::uint64_t tail_slack = 1u << 20;
-
-template <typename Ehdr, typename Phdr>
-Result<std::optional<std::uint64_t>> stated_size(std::span<const std::uint8_t> head) {
-    Ehdr header;
-    if (head.size() < sizeof header)
-        return std::nullopt;
-    std::memcpy(&header, head.data(), sizeof header);
-    if (header.e_type != ET_CORE)
-        return fail("an ELF file, but no core");
-    if (header.e_phentsize != sizeof(Phdr))
-        return fail("an ELF core with program headers of an unknown size");
-    std::uint64_t end = header.e_phoff + std::uint64_t{header.e_phnum} * sizeof(Phdr);
-    if (header.e_phoff > head_max || end > head_max)
-        return fail("an ELF core whose program headers are not at its start");
-    if (head.size() < end)
-        return std::nullopt;
-    for (std::size_t i = 0; i < header.e_phnum; ++i) {
-        Phdr segment;
-        std::memcpy(&segment, head.data() + header.e_phoff + i * sizeof segment, sizeof segment);
-        std::uint64_t last = 0;
-        if (__builtin_add_overflow(std::uint64_t{segment.p_offset}, std::uint64_t{segment.p_filesz}, &last) ||
-            last > INT64_MAX)
-            return fail("an ELF core with a segment beyond any file");
-        end = std::max(end, last);
-    }
-    // gdb's generate-core-file appends section headers, the kernel one when there are
-    // more than 65,534 segments (e_phnum is PN_XNUM then).
-    const std::uint64_t sections = std::uint64_t{header.e_shnum} * header.e_shentsize;
-    if (header.e_shoff > INT64_MAX - sections)
-        return fail("an ELF core with section headers beyond any file");
-    if (header.e_shoff)
-        end = std::max(end, header.e_shoff + sections);
-    return end;
-}
 
 bool all_zero(std::span<const std::uint8_t> bytes) {
     return bytes[0] == 0 && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0;
@@ -130,12 +95,33 @@ private:
 } // namespace
 
 Result<std::optional<std::uint64_t>> stated_core_size(std::span<const std::uint8_t> head) {
-    if (head.size() < EI_NIDENT)
+    if (head.size() < sizeof(Elf64_Ehdr)) // of a 32-bit core more follows, too
         return std::nullopt;
-    if (std::memcmp(head.data(), ELFMAG, SELFMAG) != 0)
-        return fail("no ELF file");
-    return head[EI_CLASS] == ELFCLASS64 ? stated_size<Elf64_Ehdr, Elf64_Phdr>(head)
-                                        : stated_size<Elf32_Ehdr, Elf32_Phdr>(head);
+    const capture::ElfReader read = capture::reader_of_head(head);
+    const auto header = capture::read_elf_header(read);
+    if (!header)
+        return fail(header.error());
+    if (header->e_type != ET_CORE)
+        return fail("an ELF file, but no core");
+    std::uint64_t end = header->e_phoff + std::uint64_t{header->e_phnum} * header->e_phentsize;
+    if (header->e_phoff > head_max || end > head_max)
+        return fail("an ELF core whose program headers are not at its start");
+    if (head.size() < end)
+        return std::nullopt;
+    for (const Elf64_Phdr &segment : capture::read_program_headers(read, *header, header->e_phnum)) {
+        std::uint64_t last = 0;
+        if (__builtin_add_overflow(segment.p_offset, segment.p_filesz, &last) || last > INT64_MAX)
+            return fail("an ELF core with a segment beyond any file");
+        end = std::max(end, last);
+    }
+    // gdb's generate-core-file appends section headers, the kernel one when there are
+    // more than 65,534 segments (e_phnum is PN_XNUM then).
+    const std::uint64_t sections = std::uint64_t{header->e_shnum} * header->e_shentsize;
+    if (header->e_shoff > INT64_MAX - sections)
+        return fail("an ELF core with section headers beyond any file");
+    if (header->e_shoff)
+        end = std::max(end, header->e_shoff + sections);
+    return end;
 }
 
 Result<CopiedCore> copy_core(CoreDecoder &core, int into, bool stream, const std::string &place,
@@ -143,23 +129,22 @@ Result<CopiedCore> copy_core(CoreDecoder &core, int into, bool stream, const std
     using Clock = std::chrono::steady_clock;
     Writer writer(into, stream, place);
     std::vector<std::uint8_t> head; // until the size is known
-    std::vector<std::uint8_t> block(block_size);
     std::optional<std::uint64_t> stated;
     auto shown = Clock::now();
     for (;;) {
         if (control.interrupted && control.interrupted())
             return fail(Error{"interrupted", EINTR});
-        const auto got = core.read(block);
+        const auto got = core.next();
         if (!got)
             return fail(got.error());
-        std::span<const std::uint8_t> bytes(block.data(), *got);
+        std::span<const std::uint8_t> bytes = *got;
         if (!stated) {
             head.insert(head.end(), bytes.begin(), bytes.end());
             const auto size = stated_core_size(head);
             if (!size)
                 return fail(Error(size.error()).in("not usable as a core"));
             stated = *size;
-            if (!stated && (*got == 0 || head.size() > head_max))
+            if (!stated && (got->empty() || head.size() > head_max))
                 return fail("not usable as a core: it ends before its headers do");
             if (!stated)
                 continue;
@@ -167,7 +152,7 @@ Result<CopiedCore> copy_core(CoreDecoder &core, int into, bool stream, const std
                 return fail(space.error());
             bytes = head;
         }
-        if (*got == 0)
+        if (got->empty())
             break;
         if (writer.offset() + bytes.size() > *stated + tail_slack)
             return fail("not usable as a core: it goes on beyond the end its headers state");

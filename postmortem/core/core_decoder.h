@@ -10,29 +10,30 @@
 #include <span>
 #include <string>
 
+struct archive;
+
 namespace incident::postmortem {
 
 class CoreDecoder {
 public:
     // Regular files only; the format is told by the first bytes, not by the name.
-    static Result<std::unique_ptr<CoreDecoder>> open(const std::string &path);
-    virtual ~CoreDecoder() = default;
+    static Result<CoreDecoder> open(const std::string &path);
 
-    // Fills up to into.size() bytes; 0 is the end.
-    virtual Result<std::size_t> read(std::span<std::uint8_t> into) = 0;
-    virtual const char *format() const = 0; // "zstd", "lz4", "xz", "plain"
+    // The bytes that follow, valid until the next call; none at the end.
+    Result<std::span<const std::uint8_t>> next();
+    bool compressed() const;
     std::uint64_t file_bytes() const { return file_bytes_; }
-    std::uint64_t consumed() const { return consumed_; } // of file_bytes
+    std::uint64_t consumed() const; // of file_bytes
 
-protected:
-    CoreDecoder(UniqueFd fd, std::string path, std::uint64_t file_bytes)
-        : fd_(std::move(fd)), path_(std::move(path)), file_bytes_(file_bytes) {}
-    Result<std::size_t> read_file(std::span<std::uint8_t> into);
-    std::unexpected<Error> damaged(const std::string &why) const;
+private:
+    CoreDecoder(UniqueFd fd, std::string path, std::uint64_t file_bytes);
+    std::unexpected<Error> failed() const;
 
     UniqueFd fd_;
     std::string path_;
-    std::uint64_t file_bytes_, consumed_ = 0;
+    std::uint64_t file_bytes_;
+    std::unique_ptr<archive, int (*)(archive *)> archive_;
+    bool ended_ = false;
 };
 
 } // namespace incident::postmortem

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <elf.h>
 #include <unistd.h>
 
@@ -19,30 +18,25 @@ struct Segment {
     std::uint64_t address, size, offset;
 };
 
-template <typename T> bool read_object(const ElfReader &read, std::uint64_t offset, T &object) {
-    return read(offset, {reinterpret_cast<char *>(&object), sizeof object});
-}
-
 // The memory in the file, by address.
 Result<std::vector<Segment>> memory_of(const ElfReader &read) {
-    Elf64_Ehdr header;
-    if (!read_object(read, 0, header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
-        header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_type != ET_CORE || header.e_phentsize != sizeof(Elf64_Phdr))
+    const auto header = capture::read_elf_header(read);
+    if (!header || header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_type != ET_CORE)
         return fail("no core of a 64-bit process");
-    std::size_t count = header.e_phnum;
+    std::size_t count = header->e_phnum;
     if (count == PN_XNUM) { // elf(5): the number stands in the first section header
         Elf64_Shdr section;
-        if (!read_object(read, header.e_shoff, section))
+        if (!capture::read_object(read, header->e_shoff, section))
             return fail("a core whose number of segments is not in it");
         count = section.sh_info;
     }
     if (count > segments_max)
         return fail("a core of more segments than a process can have");
+    const auto segments = capture::read_program_headers(read, *header, count);
+    if (segments.size() < count)
+        return fail("a core that ends within its program headers");
     std::vector<Segment> memory;
-    for (std::size_t i = 0; i < count; ++i) {
-        Elf64_Phdr segment;
-        if (!read_object(read, header.e_phoff + i * sizeof segment, segment))
-            return fail("a core that ends within its program headers");
+    for (const Elf64_Phdr &segment : segments) {
         std::uint64_t end;
         if (segment.p_type == PT_LOAD && segment.p_filesz &&
             !__builtin_add_overflow(segment.p_vaddr, segment.p_filesz, &end) &&
@@ -86,7 +80,7 @@ Result<std::size_t> put_returns_right(int core, const std::vector<ReplacedReturn
         const std::uint64_t at = replaced.address - segment->address;
         std::uint64_t word = 0;
         if (segment->size < sizeof word || at > segment->size - sizeof word ||
-            !read_object(read, segment->offset + at, word) || word != replaced.trampoline)
+            !capture::read_object(read, segment->offset + at, word) || word != replaced.trampoline)
             continue;
         word = replaced.return_address;
         if (::pwrite(core, &word, sizeof word, static_cast<off_t>(segment->offset + at)) != sizeof word)

@@ -1,5 +1,6 @@
 // Whether the journal takes the entries that join an incident with its core, and still has them later
 // (journald.conf(5)).
+#include "capture/os/number.h"
 #include "postmortem/doctor/checks.h"
 #include "postmortem/doctor/host.h"
 #include "postmortem/doctor/words.h"
@@ -61,7 +62,7 @@ Findings check_journal_rate(const Host &host) {
     const SystemdConfig &config = host.journald_conf();
     const std::string interval = config.text("Journal.RateLimitIntervalSec", "30s");
     const std::string burst = config.text("Journal.RateLimitBurst", "10000");
-    const auto count = whole(burst);
+    const auto count = capture::whole_number<std::uint64_t>(burst);
     const bool off = (count && *count == 0) || systemd_span_seconds(interval) == 0;
     if (off)
         return {ok("off")};

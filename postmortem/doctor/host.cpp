@@ -3,6 +3,7 @@
 #include "capture/decode/syscalls.h"
 #include "capture/os/config_files.h"
 #include "capture/os/maps.h"
+#include "capture/os/number.h"
 #include "capture/os/proc_file.h"
 #include "capture/os/process_dir.h"
 #include "capture/os/users.h"
@@ -15,7 +16,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <fcntl.h>
 #include <grp.h>
@@ -76,17 +76,11 @@ std::string_view first_word(std::string_view text) {
     return text.substr(0, text.find_first_of(" \t\n"));
 }
 
-template <typename Number> std::optional<Number> number(std::string_view text, int base = 10) {
-    Number value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
-    return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
-}
-
 std::uint64_t kibibytes(std::string_view status, std::string_view key) {
     std::string_view value;
     if (!capture::line_value(status, key, value))
         return 0;
-    return number<std::uint64_t>(first_word(value)).value_or(0) * 1024;
+    return capture::whole_number<std::uint64_t>(first_word(value)).value_or(0) * 1024;
 }
 
 // The soft limit; nullopt where the file says nothing.
@@ -95,7 +89,7 @@ std::optional<std::uint64_t> core_limit(std::string_view limits) {
     if (!capture::line_value(limits, "Max core file size", value))
         return std::nullopt;
     const std::string_view word = first_word(value);
-    return word == "unlimited" ? std::optional<std::uint64_t>(~0ull) : number<std::uint64_t>(word);
+    return word == "unlimited" ? std::optional<std::uint64_t>(~0ull) : capture::whole_number<std::uint64_t>(word);
 }
 
 std::string first_line(const std::string &text) {
@@ -264,7 +258,7 @@ void Host::read_processes() {
         if (const auto limits = read(directory + "/limits"))
             process.rlimit_core = core_limit(*limits);
         if (const auto filter = read(directory + "/coredump_filter"))
-            process.core_filter = number<std::uint32_t>(*filter, 16);
+            process.core_filter = capture::whole_number<std::uint32_t>(*filter, 16);
         struct stat st {};
         process.hidden = ::stat(path(directory).c_str(), &st) == 0 && st.st_uid == 0 && process.facts.uid != 0;
         processes_.push_back(std::move(process));

@@ -1,5 +1,6 @@
 #include "postmortem/doctor/view.h"
 
+#include "capture/os/lines.h"
 #include "postmortem/terminal/escape.h"
 
 #include <algorithm>
@@ -34,12 +35,8 @@ std::size_t count(const std::vector<Line> &lines, Grade grade) {
 constexpr std::size_t indent = 9; // of what belongs to a finding
 
 void print_more(const std::string &text, std::string_view before, Output &out, Tone tone) {
-    for (std::size_t at = 0; at < text.size();) {
-        const std::size_t end = std::min(text.find('\n', at), text.size());
-        out.line(std::string(indent, ' ') + std::string(before) +
-                 out.tone(tone, printable(std::string_view(text).substr(at, end - at))));
-        at = end + 1;
-    }
+    for (const std::string_view line : capture::lines_of(text))
+        out.line(std::string(indent, ' ') + std::string(before) + out.tone(tone, printable(line)));
 }
 
 } // namespace

@@ -1,6 +1,5 @@
 #include "postmortem/doctor/words.h"
 
-#include <charconv>
 #include <fmt/format.h>
 
 namespace incident::postmortem::doctor {
@@ -17,12 +16,6 @@ std::string some_of(const std::vector<std::string> &names, std::string_view betw
 
 std::string counted(std::uint64_t count, std::string_view one, std::string_view many) {
     return fmt::format("{} {}", count, count == 1 ? one : many);
-}
-
-std::optional<std::uint64_t> whole(std::string_view text) {
-    std::uint64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
 }
 
 } // namespace incident::postmortem::doctor

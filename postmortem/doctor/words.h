@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,7 +12,5 @@ namespace incident::postmortem::doctor {
 std::string some_of(const std::vector<std::string> &names, std::string_view between = ", ");
 // "1 process", "3 processes"
 std::string counted(std::uint64_t count, std::string_view one, std::string_view many);
-// A whole number and nothing else.
-std::optional<std::uint64_t> whole(std::string_view text);
 
 } // namespace incident::postmortem::doctor

@@ -1,18 +1,11 @@
 #include "postmortem/image/elf_layout.h"
 
-#include "capture/os/dir_at.h"
-
 #include <algorithm>
-#include <cstring>
 #include <elf.h>
 
 namespace incident::postmortem {
 
 namespace {
-
-template <typename T> bool read_object(const ElfReader &read, std::uint64_t offset, T &object) {
-    return read(offset, {reinterpret_cast<char *>(&object), sizeof object});
-}
 
 bool sums_up(std::uint64_t start, std::uint64_t length) {
     std::uint64_t end;
@@ -63,47 +56,25 @@ bool ElfLayout::writable(std::uint64_t address) const {
     });
 }
 
-ElfReader reader_of(int fd) {
-    return [fd](std::uint64_t offset, std::span<char> into) {
-        if (offset > static_cast<std::uint64_t>(INT64_MAX) - into.size())
-            return false;
-        while (!into.empty()) {
-            const ssize_t n =
-                capture::retry([&] { return ::pread(fd, into.data(), into.size(), static_cast<off_t>(offset)); });
-            if (n <= 0)
-                return false;
-            into = into.subspan(static_cast<std::size_t>(n));
-            offset += static_cast<std::uint64_t>(n);
-        }
-        return true;
-    };
-}
-
 Result<ElfLayout> read_elf_layout(const ElfReader &read) {
-    Elf64_Ehdr header;
-    if (!read_object(read, 0, header))
-        return fail("no ELF header");
-    if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
-        return fail("not an ELF file");
-    if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB ||
-        header.e_machine != EM_X86_64)
+    const auto header = capture::read_elf_header(read);
+    if (!header)
+        return fail(header.error());
+    if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_machine != EM_X86_64)
         return fail("not a 64-bit x86 ELF file");
-    if (header.e_type != ET_DYN && header.e_type != ET_EXEC)
+    if (header->e_type != ET_DYN && header->e_type != ET_EXEC)
         return fail("an ELF file that is neither a program nor a shared object");
-    if (header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phnum == 0 || header.e_phnum > elf_headers_max)
-        return fail("an ELF file with " + std::to_string(header.e_phnum) + " program headers of " +
-                    std::to_string(header.e_phentsize) + " bytes");
+    if (header->e_phnum == 0 || header->e_phnum > elf_headers_max)
+        return fail("an ELF file with " + std::to_string(header->e_phnum) + " program headers");
     ElfLayout layout;
-    layout.relocatable = header.e_type == ET_DYN;
-    layout.entry = header.e_entry;
-    layout.headers_offset = header.e_phoff;
-    layout.headers = header.e_phnum;
-    if (!sums_up(header.e_phoff, header.e_phnum * sizeof(Elf64_Phdr)))
-        return fail("program headers beyond the end of the file");
-    for (std::size_t i = 0; i < header.e_phnum; ++i) {
-        Elf64_Phdr from;
-        if (!read_object(read, header.e_phoff + i * sizeof from, from))
-            return fail("program headers beyond the end of what can be read");
+    layout.relocatable = header->e_type == ET_DYN;
+    layout.entry = header->e_entry;
+    layout.headers_offset = header->e_phoff;
+    layout.headers = header->e_phnum;
+    const auto segments = capture::read_program_headers(read, *header, header->e_phnum);
+    if (segments.size() < header->e_phnum)
+        return fail("program headers beyond the end of what can be read");
+    for (const Elf64_Phdr &from : segments) {
         const ElfSegment segment{from.p_type, from.p_flags, from.p_offset, from.p_filesz, from.p_vaddr, from.p_memsz};
         if (segment.sane())
             layout.segments.push_back(segment);

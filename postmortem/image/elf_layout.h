@@ -1,9 +1,8 @@
 // What a core needs to know of the ELF files that were mapped: where they were loaded and what
-// their program headers point at.  Read by hand, as capture/collect/build_id.cpp does: two structures are
-// all it takes, and the bytes may come from memory where the file is gone.  Everything is hostile.
+// their program headers point at.  The bytes may come from memory where the file is gone.  Everything is hostile.
 #pragma once
 
-#include "capture/os/result.h"
+#include "capture/os/elf_headers.h"
 
 #include <cstdint>
 #include <functional>
@@ -42,9 +41,8 @@ struct ElfLayout {
     bool writable(std::uint64_t address) const;
 };
 
-// Fills `into` from offset on, wholly, or says false.
-using ElfReader = std::function<bool(std::uint64_t offset, std::span<char> into)>;
-ElfReader reader_of(int fd);
+using capture::ElfReader;
+using capture::reader_of;
 
 // Errors: not a 64-bit little-endian x86 ELF file that can be executed or loaded.
 Result<ElfLayout> read_elf_layout(const ElfReader &read);

@@ -10,12 +10,11 @@ namespace incident::postmortem {
 namespace {
 
 std::vector<Elf64_Shdr> sections_of(const ElfReader &read) {
-    Elf64_Ehdr header;
-    if (!read(0, {reinterpret_cast<char *>(&header), sizeof header}) || header.e_shentsize != sizeof(Elf64_Shdr) ||
-        header.e_shnum > elf_sections_max)
+    const auto header = capture::read_elf_header(read);
+    if (!header || header->e_shentsize != sizeof(Elf64_Shdr) || header->e_shnum > elf_sections_max)
         return {};
-    std::vector<Elf64_Shdr> sections(header.e_shnum);
-    if (!read(header.e_shoff, {reinterpret_cast<char *>(sections.data()), sections.size() * sizeof(Elf64_Shdr)}))
+    std::vector<Elf64_Shdr> sections(header->e_shnum);
+    if (!read(header->e_shoff, {reinterpret_cast<char *>(sections.data()), sections.size() * sizeof(Elf64_Shdr)}))
         sections.clear();
     return sections;
 }

@@ -9,10 +9,8 @@
 
 namespace incident::postmortem {
 
-// paths: "rule", "process.exe", "core.join"; at most one level down.  For each the
-// string's value or the scalar's text; "" where there is none.  Returns false where
-// the text is no JSON object as far as it was read: skimming stops when all are found, and values
-// that nobody asked for are only bracket-matched.
+// paths: "rule", "process.exe", "core.join".  For each the string's value or the scalar's text; "" where there is none.
+// Returns false where the text is no JSON object.
 bool skim_json(std::string_view text, std::span<const std::string_view> paths, std::vector<std::string> &values);
 
 } // namespace incident::postmortem

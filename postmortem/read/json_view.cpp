@@ -1,7 +1,8 @@
 #include "postmortem/read/json_view.h"
 
+#include "capture/os/number.h"
+
 #include <algorithm>
-#include <charconv>
 #include <fmt/format.h>
 
 namespace incident::postmortem {
@@ -51,11 +52,7 @@ template <typename Number> std::optional<Number> number_in(std::string_view text
         base = 16;
         text.remove_prefix(2);
     }
-    Number number{};
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
-    if (error != std::errc{} || end != text.data() + text.size() || text.empty())
-        return std::nullopt;
-    return number;
+    return capture::whole_number<Number>(text, base);
 }
 
 } // namespace

@@ -63,8 +63,10 @@ std::vector<char *> pointers(std::vector<std::string> &texts) {
 
 Result<pid_t> spawn(const std::vector<std::string> &argv, const SpawnOptions &options) {
     FileActions files;
-    if (options.input >= 0)
-        posix_spawn_file_actions_adddup2(&files.actions, options.input, STDIN_FILENO);
+    for (const auto &[from, to] : {std::pair(options.input, STDIN_FILENO), std::pair(options.output, STDOUT_FILENO),
+                                   std::pair(options.error, STDERR_FILENO)})
+        if (from >= 0)
+            posix_spawn_file_actions_adddup2(&files.actions, from, to);
     Attributes attributes;
     sigset_t none, defaults = held_signals();
     sigemptyset(&none);

@@ -11,7 +11,7 @@
 namespace incident::postmortem {
 
 struct SpawnOptions {
-    int input = -1;                                               // its standard input
+    int input = -1, output = -1, error = -1;                      // its standard ones; -1: ours
     std::vector<std::pair<std::string, std::string>> environment; // on top of ours
 };
 

@@ -1,7 +1,8 @@
 #include "postmortem/terminal/escape.h"
 
+#include "capture/decode/decode_text.h"
+
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <fmt/format.h>
 #include <iterator>
@@ -9,48 +10,6 @@
 namespace incident::postmortem {
 
 namespace {
-
-struct Decoded {
-    std::uint32_t point = 0;
-    std::size_t length = 0; // 0: not UTF-8
-};
-
-// Strict: no overlong forms, no surrogates, nothing beyond U+10FFFF (Unicode 15, table 3-7).
-Decoded decode(std::string_view text) {
-    const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
-    const auto tail = [&](std::size_t i) { return i < text.size() && (byte(i) & 0xc0) == 0x80; };
-    const std::uint8_t first = byte(0);
-    if (first < 0x80)
-        return {first, 1};
-    if (first >= 0xc2 && first <= 0xdf && tail(1))
-        return {(first & 0x1fu) << 6 | (byte(1) & 0x3fu), 2};
-    if (first >= 0xe0 && first <= 0xef && tail(1) && tail(2)) {
-        const std::uint32_t point = (first & 0xfu) << 12 | (byte(1) & 0x3fu) << 6 | (byte(2) & 0x3fu);
-        if (point >= 0x800 && (point < 0xd800 || point > 0xdfff))
-            return {point, 3};
-    }
-    if (first >= 0xf0 && first <= 0xf4 && tail(1) && tail(2) && tail(3)) {
-        const std::uint32_t point =
-            (first & 7u) << 18 | (byte(1) & 0x3fu) << 12 | (byte(2) & 0x3fu) << 6 | (byte(3) & 0x3fu);
-        if (point >= 0x10000 && point <= 0x10ffff)
-            return {point, 4};
-    }
-    return {};
-}
-
-bool acts_on_terminal(std::uint32_t point) {
-    constexpr std::array<std::pair<std::uint32_t, std::uint32_t>, 8> ranges{{
-        {0x00, 0x1f},
-        {0x7f, 0x9f},
-        {0x61c, 0x61c},   // ARABIC LETTER MARK
-        {0x200b, 0x200f}, // zero-width characters, direction marks
-        {0x2028, 0x202e}, // separators, embeddings and overrides
-        {0x2060, 0x206f}, // invisible operators, isolates
-        {0xfeff, 0xfeff}, // byte order mark
-        {0xe0000, 0xe007f},
-    }};
-    return std::ranges::any_of(ranges, [&](const auto &r) { return point >= r.first && point <= r.second; });
-}
 
 bool plain_ascii(char c) {
     return c >= 0x20 && c < 0x7f;
@@ -67,20 +26,19 @@ std::string printable(std::string_view text) {
         text.remove_prefix(plain);
         if (text.empty())
             break;
-        const Decoded decoded = decode(text);
-        if (decoded.length == 0)
+        const capture::CodePoint point = capture::next_code_point(text);
+        const auto value = static_cast<std::uint32_t>(point.value);
+        if (!point.valid)
             fmt::format_to(std::back_inserter(out), "\\x{:02x}", static_cast<std::uint8_t>(text[0]));
-        else if (!acts_on_terminal(decoded.point))
-            out.append(text.substr(0, decoded.length));
-        else if (decoded.point == '\n')
+        else if (capture::is_printable(point.value))
+            out.append(text.substr(0, point.length));
+        else if (value == '\n')
             out += "\\n";
-        else if (decoded.point == '\t')
+        else if (value == '\t')
             out += "\\t";
-        else if (decoded.point < 0x100)
-            fmt::format_to(std::back_inserter(out), "\\x{:02x}", decoded.point);
         else
-            fmt::format_to(std::back_inserter(out), "\\u{:04x}", decoded.point);
-        text.remove_prefix(std::max<std::size_t>(decoded.length, 1));
+            fmt::format_to(std::back_inserter(out), fmt::runtime(value < 0x100 ? "\\x{:02x}" : "\\u{:04x}"), value);
+        text.remove_prefix(point.length);
     }
     return out;
 }

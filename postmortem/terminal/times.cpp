@@ -3,7 +3,6 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <cstring>
 #include <ctime>
 #include <fmt/format.h>
 
@@ -30,16 +29,6 @@ Error not_a_duration(std::string_view text) {
     return {fmt::format("'{}' is not a duration such as 250ms, 30s or 1h30m", text), 0};
 }
 
-bool read_digits(std::string_view &text, std::size_t count, int &value) {
-    if (text.size() < count)
-        return false;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + count, value);
-    if (error != std::errc{} || end != text.data() + count || text[0] == '-')
-        return false;
-    text.remove_prefix(count);
-    return true;
-}
-
 bool skip(std::string_view &text, char c) {
     if (text.empty() || text[0] != c)
         return false;
@@ -47,25 +36,19 @@ bool skip(std::string_view &text, char c) {
     return true;
 }
 
-// ".123" → 123,000,000; nothing is 0.
-bool read_fraction(std::string_view &text, std::int64_t &ns) {
-    ns = 0;
-    if (!skip(text, '.'))
-        return true;
-    std::int64_t scale = second_ns;
-    std::size_t digits = 0;
-    for (; !text.empty() && text[0] >= '0' && text[0] <= '9'; text.remove_prefix(1), ++digits) {
-        scale /= 10;
-        ns += (text[0] - '0') * scale;
-    }
-    return digits > 0;
-}
-
-std::optional<std::int64_t> utc_ns(std::tm when, std::int64_t fraction_ns) {
-    if (when.tm_mon < 0 || when.tm_mon > 11 || when.tm_mday < 1 || when.tm_mday > 31 || when.tm_hour > 23 ||
-        when.tm_min > 59 || when.tm_sec > 60 || when.tm_year < 70 || when.tm_year > 350)
+// What the format has (strptime(3)), a fraction of a second, and "Z" or the offset from UTC.
+std::optional<std::int64_t> parse_utc(const std::string &text, const char *format) {
+    std::tm when{};
+    const char *at = strptime(text.c_str(), format, &when);
+    std::int64_t fraction = 0, scale = second_ns;
+    if (at && *at == '.')
+        for (++at; *at >= '0' && *at <= '9'; ++at)
+            fraction += (*at - '0') * (scale /= 10);
+    at = at ? strptime(at, "%z", &when) : nullptr;
+    if (!at || at != text.data() + text.size() || when.tm_year < 70 || when.tm_year > 350)
         return std::nullopt;
-    return static_cast<std::int64_t>(timegm(&when)) * second_ns + fraction_ns;
+    const std::int64_t offset = when.tm_gmtoff; // timegm() sets it
+    return (static_cast<std::int64_t>(timegm(&when)) - offset) * second_ns + fraction;
 }
 
 std::optional<std::int64_t> parse_calendar(const std::string &text, std::int64_t now_ns) {
@@ -141,39 +124,11 @@ Result<std::int64_t> parse_moment(std::string_view text, std::int64_t now_ns) {
 }
 
 std::optional<std::int64_t> parse_name_time(std::string_view text) {
-    std::tm when{};
-    std::int64_t fraction = 0;
-    if (!read_digits(text, 4, when.tm_year) || !read_digits(text, 2, when.tm_mon) ||
-        !read_digits(text, 2, when.tm_mday) || !skip(text, 'T') || !read_digits(text, 2, when.tm_hour) ||
-        !read_digits(text, 2, when.tm_min) || !read_digits(text, 2, when.tm_sec) || !read_fraction(text, fraction) ||
-        text != "Z")
-        return std::nullopt;
-    when.tm_year -= 1900;
-    when.tm_mon -= 1;
-    return utc_ns(when, fraction);
+    return parse_utc(std::string(text), "%Y%m%dT%H%M%S");
 }
 
 std::optional<std::int64_t> parse_iso_time(std::string_view text) {
-    std::tm when{};
-    std::int64_t fraction = 0;
-    if (!read_digits(text, 4, when.tm_year) || !skip(text, '-') || !read_digits(text, 2, when.tm_mon) ||
-        !skip(text, '-') || !read_digits(text, 2, when.tm_mday) || !(skip(text, 'T') || skip(text, ' ')) ||
-        !read_digits(text, 2, when.tm_hour) || !skip(text, ':') || !read_digits(text, 2, when.tm_min) ||
-        !skip(text, ':') || !read_digits(text, 2, when.tm_sec) || !read_fraction(text, fraction))
-        return std::nullopt;
-    when.tm_year -= 1900;
-    when.tm_mon -= 1;
-    std::int64_t offset = 0;
-    if (text != "Z") {
-        const bool east = skip(text, '+');
-        int hours = 0, minutes = 0;
-        if ((!east && !skip(text, '-')) || !read_digits(text, 2, hours) || (skip(text, ':'), false) ||
-            !read_digits(text, 2, minutes) || !text.empty())
-            return std::nullopt;
-        offset = (east ? 1 : -1) * (hours * 60 + minutes) * 60 * second_ns;
-    }
-    const auto utc = utc_ns(when, fraction);
-    return utc ? std::optional(*utc - offset) : std::nullopt;
+    return parse_utc(std::string(text), "%Y-%m-%dT%H:%M:%S");
 }
 
 std::string local_time(std::int64_t realtime_ns) {

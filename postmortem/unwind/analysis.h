@@ -115,26 +115,10 @@ struct Analysis {
     std::vector<CallStack> call_stacks;
 };
 
-Json to_json(const Frame &frame);
-Json to_json(const ThreadStack &stack);
-Json to_json(const ModuleState &module);
-Json to_json(const Instruction &instruction);
-Json to_json(const Interrupted &interrupted);
-Json to_json(const CallToNowhere &call);
-Json to_json(const Argument &argument);
-Json to_json(const Exception &exception);
-Json to_json(const Analysis &analysis);
-
+// Of an Analysis and each of its parts.
+template <typename Part> Json to_json(const Part &part);
 // Of JSON nobody vouches for: what is absent or of another type is its default, texts and lists are cut to caps.
-Frame frame_from(JsonView json);
-ThreadStack thread_stack_from(JsonView json);
-ModuleState module_state_from(JsonView json);
-Instruction instruction_from(JsonView json);
-Interrupted interrupted_from(JsonView json);
-CallToNowhere call_to_nowhere_from(JsonView json);
-Argument argument_from(JsonView json);
-Exception exception_from(JsonView json);
-Analysis analysis_from(JsonView json);
+template <typename Part> Part from_json(JsonView json);
 
 inline constexpr std::size_t analysis_text_max = 4096;     // bytes of one text
 inline constexpr std::size_t analysis_frames_max = 4096;   // of one thread

@@ -77,7 +77,7 @@ void answer_call_stacks(CallStackRecords records, const AnalyseOptions &options,
 bool add_call_stack(JsonView line, Findings &findings) {
     if (line["call_frame"].is_object()) {
         if (findings.call_frames.size() < call_frames_max)
-            findings.call_frames.push_back(frame_from(line["call_frame"]));
+            findings.call_frames.push_back(from_json<Frame>(line["call_frame"]));
         return true;
     }
     const auto record = line["call_stack"].natural();

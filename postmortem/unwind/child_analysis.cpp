@@ -1,5 +1,6 @@
 #include "postmortem/unwind/child_analysis.h"
 
+#include "capture/collect/vdso.h"
 #include "postmortem/unwind/arguments.h"
 #include "postmortem/unwind/call_stacks.h"
 #include "postmortem/unwind/cxx_exception.h"
@@ -141,7 +142,7 @@ void analyse_in_child(const CrashImage &image, std::vector<ModuleInput> inputs, 
     elf_version(EV_CURRENT);
     Answers answers(answer, progress);
     ModuleSet modules(image, std::move(inputs), options.debug_root, answers.progress(),
-                      options.this_boot ? vdso_of_this_process() : "");
+                      options.this_boot ? std::string(capture::own_vdso()) : "");
     StackNamer namer(modules);
     std::vector<bool> said(modules.size());
     const auto say_modules = [&](bool all) {
@@ -180,30 +181,30 @@ void add_answer(std::string_view line, Findings &findings) {
     if (view["stack"].is_object()) {
         const std::uint64_t thread = view["thread"].natural().value_or(SIZE_MAX);
         if (thread < findings.stacks.size() && !findings.stacks[thread])
-            findings.stacks[thread] = thread_stack_from(view["stack"]);
+            findings.stacks[thread] = from_json<ThreadStack>(view["stack"]);
     } else if (view["module"].is_object()) {
         if (const std::uint64_t index = view["index"].natural().value_or(SIZE_MAX); index < findings.modules.size()) {
             // A stack found by an earlier child may have had it where this one's have not.
             const bool on_a_stack = findings.modules[index] && findings.modules[index]->on_a_stack;
             if (!on_a_stack || view["module"]["on_a_stack"].flag())
-                findings.modules[index] = module_state_from(view["module"]);
+                findings.modules[index] = from_json<ModuleState>(view["module"]);
         }
     } else if (view["instruction"].is_object()) {
-        findings.instruction = instruction_from(view["instruction"]);
+        findings.instruction = from_json<Instruction>(view["instruction"]);
     } else if (view["interrupted"].is_object()) {
-        findings.interrupted = interrupted_from(view["interrupted"]);
+        findings.interrupted = from_json<Interrupted>(view["interrupted"]);
     } else if (view["call_to_nowhere"].is_object()) {
-        findings.call = call_to_nowhere_from(view["call_to_nowhere"]);
+        findings.call = from_json<CallToNowhere>(view["call_to_nowhere"]);
     } else if (view["arguments"].is_array()) {
         findings.arguments.clear();
         findings.argument_frame =
             static_cast<unsigned>(std::min<std::uint64_t>(view["argument_frame"].count(), UINT32_MAX));
         view["arguments"].each([&](JsonView argument) {
             if (findings.arguments.size() < analysis_arguments_max)
-                findings.arguments.push_back(argument_from(argument));
+                findings.arguments.push_back(from_json<Argument>(argument));
         });
     } else if (view["exception"].is_object()) {
-        findings.exception = exception_from(view["exception"]);
+        findings.exception = from_json<Exception>(view["exception"]);
     } else if (view["particulars"].flag()) {
         findings.particulars_done = true;
     } else if (view["note"].is_text()) {

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <gelf.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <array>
@@ -37,25 +38,14 @@ bool has_debug_info(Elf *elf) {
     return false;
 }
 
-// CRC-32 of IEEE 802.3 over the whole file, as .gnu_debuglink has it (gdb manual, "Separate Debug Files").
+// Over the whole file, as .gnu_debuglink has it (gdb manual, "Separate Debug Files").
 std::uint32_t crc_of(int fd) {
-    static const auto table = [] {
-        std::array<std::uint32_t, 256> made{};
-        for (std::uint32_t i = 0; i < made.size(); ++i) {
-            std::uint32_t value = i;
-            for (int bit = 0; bit < 8; ++bit)
-                value = value & 1 ? value >> 1 ^ 0xedb88320 : value >> 1;
-            made[i] = value;
-        }
-        return made;
-    }();
-    std::uint32_t crc = ~0u;
+    uLong crc = 0;
     std::array<unsigned char, 65536> bytes;
     off_t at = 0;
     for (ssize_t n; (n = ::pread(fd, bytes.data(), bytes.size(), at)) > 0; at += n)
-        for (ssize_t i = 0; i < n; ++i)
-            crc = table[(crc ^ bytes[static_cast<std::size_t>(i)]) & 0xff] ^ crc >> 8;
-    return ~crc;
+        crc = ::crc32(crc, bytes.data(), static_cast<uInt>(n));
+    return static_cast<std::uint32_t>(crc);
 }
 
 class DebugFileSearch {

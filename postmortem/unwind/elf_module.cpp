@@ -2,6 +2,7 @@
 
 #include <elfutils/libdwelf.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gelf.h>
 #include <unistd.h>
 
@@ -24,11 +25,8 @@ std::uint64_t page_of(std::uint64_t address) {
 
 std::string build_id_of_elf(Elf *elf) {
     const void *bits = nullptr;
-    const ssize_t length = dwelf_elf_gnu_build_id(elf, &bits);
-    std::string text;
-    for (ssize_t i = 0; i < std::min<ssize_t>(length, 64); ++i)
-        text += fmt::format("{:02x}", static_cast<const unsigned char *>(bits)[i]);
-    return text;
+    const ssize_t length = std::clamp<ssize_t>(dwelf_elf_gnu_build_id(elf, &bits), 0, 64);
+    return fmt::format("{:02x}", fmt::join(std::span(static_cast<const unsigned char *>(bits), length), ""));
 }
 
 Result<std::unique_ptr<ElfModule>> ElfModule::open(int fd, const ImageModule &module, const capture::Maps &maps) {

@@ -1,5 +1,6 @@
 #include "postmortem/unwind/install_hint.h"
 
+#include "capture/os/lines.h"
 #include "capture/os/unique_fd.h"
 #include "postmortem/terminal/child.h"
 
@@ -11,8 +12,6 @@
 #include <fcntl.h>
 #include <map>
 #include <poll.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 namespace incident::postmortem {
@@ -51,9 +50,7 @@ std::string other_name(const std::string &path) {
 // "libc6:amd64: /lib/x86_64-linux-gnu/libc.so.6", for each path; several packages are parted by ", ".
 std::map<std::string, std::string> packages_by_path(std::string_view output) {
     std::map<std::string, std::string> packages;
-    while (!output.empty()) {
-        const std::string_view line = output.substr(0, output.find('\n'));
-        output.remove_prefix(std::min(output.size(), line.size() + 1));
+    for (const std::string_view line : capture::lines_of(output)) {
         const std::size_t end = line.find(": /");
         if (end == std::string_view::npos || line.starts_with("diversion by"))
             continue;
@@ -71,12 +68,6 @@ std::string command_for(const std::string &package) {
         return "apt install libc6-dbg";
     return fmt::format("apt install {}-dbgsym (needs the debian-debug archive)", package);
 }
-
-struct FileActions {
-    FileActions() { posix_spawn_file_actions_init(&actions); }
-    ~FileActions() { posix_spawn_file_actions_destroy(&actions); }
-    posix_spawn_file_actions_t actions;
-};
 
 std::string read_output(int from) {
     const auto deadline = std::chrono::steady_clock::now() + run_time;
@@ -107,22 +98,14 @@ std::string run_program(const std::vector<std::string> &argv) {
         return "";
     const UniqueFd reading(ends[0]);
     UniqueFd writing(ends[1]);
-    FileActions files;
-    posix_spawn_file_actions_addopen(&files.actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&files.actions, writing.get(), STDOUT_FILENO);
-    posix_spawn_file_actions_addopen(&files.actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-    std::vector<std::string> texts = argv;
-    std::vector<char *> arguments;
-    for (std::string &text : texts)
-        arguments.push_back(text.data());
-    arguments.push_back(nullptr);
-    pid_t child = -1;
-    if (posix_spawnp(&child, arguments[0], &files.actions, nullptr, arguments.data(), environ) != 0)
+    const UniqueFd nothing(::open("/dev/null", O_RDWR | O_CLOEXEC));
+    const auto child = spawn(argv, {.input = nothing.get(), .output = writing.get(), .error = nothing.get()});
+    if (!child)
         return "";
     writing.reset();
     std::string output = read_output(reading.get());
-    ::kill(child, SIGKILL); // does nothing to one that has ended by itself
-    (void)wait_child(child);
+    ::kill(*child, SIGKILL); // does nothing to one that has ended by itself
+    (void)wait_child(*child);
     return output;
 }
 

@@ -1,10 +1,8 @@
 #include "postmortem/unwind/module_set.h"
 
-#include <elf.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <sys/auxv.h>
 
 namespace incident::postmortem {
@@ -144,16 +142,6 @@ ModuleState ModuleSet::state(std::size_t index) {
         state.debug = info ? info->where() : entry.input.skip_debug ? "not used: reading it ended the reader" : "none";
     }
     return state;
-}
-
-// The kernel made it: its headers are true.  All of it lies in its only segment and the section headers behind.
-std::string vdso_of_this_process() {
-    const auto *bytes = reinterpret_cast<const char *>(getauxval(AT_SYSINFO_EHDR));
-    if (!bytes)
-        return "";
-    Elf64_Ehdr header;
-    std::memcpy(&header, bytes, sizeof header);
-    return {bytes, header.e_shoff + std::size_t{header.e_shnum} * header.e_shentsize};
 }
 
 } // namespace incident::postmortem

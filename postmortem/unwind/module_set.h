@@ -75,7 +75,4 @@ private:
     std::vector<std::string> notes_;
 };
 
-// The vdso mapped into this process; "" none.
-std::string vdso_of_this_process();
-
 } // namespace incident::postmortem

@@ -1,5 +1,7 @@
 #include "postmortem/verbs/incident_watch.h"
 
+#include "capture/os/lines.h"
+
 #include <algorithm>
 #include <array>
 #include <fcntl.h>
@@ -99,11 +101,8 @@ std::vector<std::string> WaitedMarker::read() const {
     std::string text(marker_max, '\0');
     const ssize_t got = fd_ ? pread(fd_.get(), text.data(), text.size(), 0) : 0;
     text.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
-    for (std::size_t start = 0; start < text.size();) {
-        const std::size_t end = std::min(text.find('\n', start), text.size());
-        names.push_back(text.substr(start, end - start));
-        start = end + 1;
-    }
+    for (const std::string_view line : capture::lines_of(text))
+        names.emplace_back(line);
     return names;
 }
 

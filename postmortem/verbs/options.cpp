@@ -1,9 +1,9 @@
 #include "postmortem/verbs/options.h"
 
+#include "capture/os/number.h"
 #include "postmortem/terminal/escape.h"
 #include "postmortem/terminal/times.h"
 
-#include <charconv>
 #include <fmt/format.h>
 
 namespace incident::postmortem {
@@ -19,12 +19,8 @@ void Options::text(const std::string &names, const std::string &placeholder, std
 void Options::count(const std::string &names, const std::string &placeholder, std::optional<std::uint64_t> &target,
                     const std::string &help) {
     value(names, placeholder, help, [&target](const std::string &given) -> Status {
-        std::uint64_t number = 0;
-        const auto [end, error] = std::from_chars(given.data(), given.data() + given.size(), number);
-        if (error != std::errc{} || end != given.data() + given.size())
-            return fail(fmt::format("'{}' is not a whole number", given));
-        target = number;
-        return {};
+        target = capture::whole_number<std::uint64_t>(given);
+        return target ? Status() : fail(fmt::format("'{}' is not a whole number", given));
     });
 }
 

@@ -1,4 +1,5 @@
 // incidentctl list: one line a bundle, oldest first.
+#include "capture/os/number.h"
 #include "postmortem/read/incident.h"
 #include "postmortem/read/json_skim.h"
 #include "postmortem/terminal/escape.h"
@@ -8,7 +9,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <charconv>
 #include <fmt/format.h>
 #include <fnmatch.h>
 #include <thread>
@@ -127,16 +127,13 @@ private:
 
     static void print_json(const std::vector<Row> &rows, Session &session) {
         for (const Row &row : rows) {
-            std::uint64_t number = 0;
-            const std::string_view digits = row.value(pid);
-            std::from_chars(digits.data(), digits.data() + digits.size(), number);
             nlohmann::ordered_json line{{"id", row.id},
                                         {"time", row.value(time)},
                                         {"rule", row.value(rule)},
                                         {"kind", row.value(kind)},
                                         {"signal", row.value(signal)},
                                         {"comm", row.value(comm)},
-                                        {"pid", number},
+                                        {"pid", capture::whole_number<std::uint64_t>(row.value(pid)).value_or(0)},
                                         {"exe", row.value(exe)},
                                         {"unit", row.value(unit)},
                                         {"core", row.value(core)},

@@ -1,6 +1,6 @@
 // incidentctl timeline: what happened before, strace-like, relative to the trigger.
 #include "postmortem/read/incident.h"
-#include "postmortem/show/timeline_block.h"
+#include "postmortem/show/timeline_line.h"
 #include "postmortem/terminal/escape.h"
 #include "postmortem/terminal/times.h"
 #include "postmortem/verbs/verbs.h"
@@ -10,16 +10,13 @@
 #include <deque>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <future>
-#include <thread>
+#include <simdjson.h>
 
 namespace incident::postmortem {
 
 namespace {
 
 constexpr std::size_t thread_names_max = 65536;
-constexpr std::size_t block_bytes = 256 * 1024;
-constexpr std::size_t workers_max = 8;
 // As incident-bundle(5) has them.
 constexpr std::array<std::string_view, 8> event_kinds{"syscall", "open", "alloc", "signal",
                                                       "fork",    "exec", "exit",  "trigger"};
@@ -36,45 +33,6 @@ std::unordered_map<std::uint64_t, std::string> thread_names(const capture::Bundl
     });
     return names;
 }
-
-// Renders blocks on all CPUs and hands them on in order: 100,000 events take one CPU half a second.
-class Pipeline {
-public:
-    using Sink = std::function<bool(RenderedBlock)>; // false: no more is wanted
-    Pipeline(const TimelineQuery &query, const TimelineStyle &style, Sink sink)
-        : query_(query), style_(style), sink_(std::move(sink)) {}
-
-    bool add(std::string_view line) {
-        block_.append(line) += '\n';
-        return block_.size() < block_bytes || dispatch();
-    }
-
-    void finish() {
-        (void)dispatch();
-        while (!running_.empty() && take()) {
-        }
-    }
-
-private:
-    bool dispatch() {
-        auto render = [this, lines = std::exchange(block_, {})] { return render_block(lines, query_, style_); };
-        running_.push_back(std::async(workers_ > 1 ? std::launch::async : std::launch::deferred, std::move(render)));
-        return running_.size() < workers_ || take();
-    }
-
-    bool take() {
-        RenderedBlock block = running_.front().get();
-        running_.pop_front();
-        return sink_(std::move(block));
-    }
-
-    const TimelineQuery &query_;
-    const TimelineStyle &style_;
-    Sink sink_;
-    std::size_t workers_ = std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, workers_max);
-    std::string block_;
-    std::deque<std::future<RenderedBlock>> running_;
-};
 
 class Timeline : public Verb {
 public:
@@ -104,10 +62,7 @@ public:
         const auto incident = Incident::read(opened->bundle);
         if (!incident)
             return fail(incident.error());
-        style_ = {.json = session.json,
-                  .trigger_ns = incident->trigger_ns().value_or(0),
-                  .comms = thread_names(opened->bundle),
-                  .out = &session.out};
+        style_ = {.trigger_ns = incident->trigger_ns().value_or(0), .comms = thread_names(opened->bundle)};
         if (since_ns_ != since_ever) {
             // Both numbers come from outside: the difference may not fit.
             std::int64_t earliest = 0;
@@ -136,42 +91,39 @@ private:
                 return counted;
             skip = all > *last_ ? all - *last_ : 0;
         }
-        std::deque<RenderedBlock> kept; // the end, where only the last N are wanted
-        std::uint64_t kept_lines = 0;
-        Pipeline pipeline(query_, style_, [&](RenderedBlock block) {
-            unreadable += block.unreadable;
-            if (!last_) {
-                session.out.write(block.text);
-                return !session.out.closed();
-            }
-            kept_lines += block.ends.size();
-            kept.push_back(std::move(block));
-            while (kept_lines - kept.front().ends.size() >= *last_ && kept.size() > 1) {
-                kept_lines -= kept.front().ends.size();
-                kept.pop_front();
-            }
-            return true;
-        });
+        std::deque<std::string> kept; // the end, where only the last N are wanted
+        simdjson::dom::parser parser;
         const Status read = bundle.lines("timeline.jsonl", [&](std::string_view line) {
+            simdjson::dom::element event;
             if (skip > 0) {
                 --skip;
-                return true;
+            } else if (line.empty()) {
+            } else if (parser.parse(line.data(), line.size()).get(event) || !event.is_object()) {
+                ++unreadable;
+            } else if (query_.wants(event)) {
+                auto text = session.json ? as_json(line, event)
+                                         : Result<std::string>(timeline_line(event, style_, session.out));
+                if (!text)
+                    ++unreadable;
+                else if (!last_)
+                    session.out.line(*text);
+                else if (kept.push_back(std::move(*text)); kept.size() > *last_)
+                    kept.pop_front();
             }
-            return pipeline.add(line);
+            return !session.out.closed();
         });
-        pipeline.finish();
-        if (last_)
-            print_last(kept, kept_lines, session.out);
+        for (const std::string &text : kept)
+            session.out.line(text);
         return read;
     }
 
-    void print_last(const std::deque<RenderedBlock> &kept, std::uint64_t lines, Output &out) const {
-        std::uint64_t skip = lines > *last_ ? lines - *last_ : 0;
-        for (const RenderedBlock &block : kept) {
-            const std::uint64_t here = std::min<std::uint64_t>(skip, block.ends.size());
-            skip -= here;
-            out.write(std::string_view(block.text).substr(here ? block.ends[here - 1] : 0));
-        }
+    // In ASCII, which most lines are already: a terminal may be what reads it.
+    static Result<std::string> as_json(std::string_view line, simdjson::dom::element event) {
+        std::string text = simdjson::minify(event);
+        if (std::ranges::all_of(text, [](char c) { return c >= 0x20 && c < 0x7f; }))
+            return text;
+        const auto document = parse_json(line);
+        return document ? Result<std::string>(dump_json(*document)) : fail(document.error());
     }
 
     std::string id_;

@@ -49,6 +49,26 @@ TEST(Hostile, EscapeSequencesEverywhere) {
     EXPECT_EQ(state.run({"info"}).code, 0);
 }
 
+TEST(Hostile, LinesOfATimelineThatAreNoneAreCountedAndTheOthersShown) {
+    const std::string deep = std::string(5000, '[') + std::string(5000, ']');
+    State state;
+    state.add_sample("crash", {{"timeline.jsonl", R"({"kind":"exit","name":"one"})"
+                                                  "\n{\"name\":\"\xff\"}\n{\"name\":\"" +
+                                                      std::string(1, '\0') + "\"}\n" + deep + "\n{\"a\":" + deep +
+                                                      "}\n{\"ret\":1e999}\n[]\n{\"name\"\n\n" +
+                                                      R"({"kind":"exit","name":"two\u202e","args":[[[{}]]]})"
+                                                      "\n"}});
+    all_verbs_survive(state);
+    for (const bool json : {false, true}) {
+        const Ran ran =
+            state.run(json ? std::vector<std::string>{"--json", "timeline"} : std::vector<std::string>{"timeline"});
+        EXPECT_EQ(ran.code, 1);
+        EXPECT_EQ(std::ranges::count(ran.out, '\n'), 2) << ran.out;
+        EXPECT_THAT(ran.out, testing::AllOf(HasSubstr("one"), HasSubstr("two")));
+        EXPECT_THAT(ran.err, HasSubstr("7 lines are not JSON objects"));
+    }
+}
+
 TEST(Hostile, WrongTypesEverywhere) {
     State state;
     state.add_sample("wrong-types");

@@ -63,7 +63,10 @@ TEST(Times, Moments) {
     EXPECT_EQ(parse_name_time("20261121T150405.123Z"), now + 123'000'000);
     EXPECT_EQ(parse_iso_time("2026-11-21T15:04:05Z"), now);
     EXPECT_EQ(parse_iso_time("2026-11-21T16:04:05.5+01:00"), now + 500'000'000);
-    for (const auto *wrong : {"", "2026-11-21", "2026-99-21T15:04:05Z", "2026-11-21T15:04:05", "9999-12-31T00:00:00Z"})
+    EXPECT_EQ(parse_iso_time("2026-11-21T15:04:05.123456789Z"), now + 123'456'789);
+    EXPECT_EQ(parse_iso_time("2026-11-21T14:04:05-0100"), now);
+    for (const auto *wrong : {"", "2026-11-21", "2026-99-21T15:04:05Z", "2026-11-21T15:04:05", "9999-12-31T00:00:00Z",
+                              "2026-11-21T15:04:05Zx", "2026-11-21T15:04:05.1x"})
         EXPECT_FALSE(parse_iso_time(wrong)) << wrong;
 }
 

@@ -348,7 +348,7 @@ TEST(UnwindAnalysis, SurvivesItsJson) {
     analysis.exception = Exception{"std::out_of_range", "too far"};
     analysis.notes = {"a note"};
     const Json json = to_json(analysis);
-    EXPECT_EQ(to_json(analysis_from(json)), json);
+    EXPECT_EQ(to_json(from_json<Analysis>(json)), json);
 }
 
 TEST(UnwindAnalysis, AnAnswerMayBeAnything) {

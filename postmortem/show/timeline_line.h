@@ -1,0 +1,34 @@
+// A line of timeline.jsonl: whether it is asked for, and as text.
+#pragma once
+
+#include "postmortem/terminal/output.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+namespace simdjson::dom {
+class element;
+}
+
+namespace incident::postmortem {
+
+struct TimelineQuery {
+    std::optional<std::uint64_t> tid;
+    std::string kind;                        // "" any
+    std::optional<std::int64_t> earliest_ns; // monotonic
+    bool errors = false;
+
+    bool filters() const { return tid || !kind.empty() || earliest_ns || errors; }
+    bool wants(simdjson::dom::element event) const; // an object
+};
+
+struct TimelineStyle {
+    std::int64_t trigger_ns = 0;
+    std::unordered_map<std::uint64_t, std::string> comms; // by tid, printable; with two or more, a column shows whose
+};
+
+std::string timeline_line(simdjson::dom::element event, const TimelineStyle &style, const Output &out);
+
+} // namespace incident::postmortem
