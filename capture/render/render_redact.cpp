@@ -53,6 +53,8 @@ void Redactor::matches_in_line(std::string_view text, std::size_t begin, std::si
         for (std::size_t at = 0; at < line.size();) {
             const std::uint64_t steps = steps_of(pattern, line.size() - at);
             if (steps > std::min(allowed, steps_left_)) {
+                if (steps > steps_left_)
+                    steps_left_ = 0; // the bundle's: the texts to come are lost as well, short ones too
                 ++given_up_;
                 ranges.emplace_back(begin, end);
                 return;

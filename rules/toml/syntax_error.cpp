@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <re2/re2.h>
 
 namespace incident::rules {
 namespace {
@@ -181,14 +182,10 @@ private:
     Span key_at(ParserError::Mark mark) const {
         const std::string_view line = report_.source().line(mark.line);
         const std::size_t begin = std::min<std::size_t>(static_cast<std::size_t>(mark.column) - 1, line.size());
-        std::size_t end = line.find_last_not_of(" \t", begin == 0 ? 0 : begin - 1);
-        if (begin == 0 || end == std::string_view::npos || line[end] != '=')
-            return {mark.line, mark.column, static_cast<int>(line.size() - begin)};
-        end = end == 0 ? 0 : line.find_last_not_of(" \t", end - 1) + 1;
-        std::size_t key = end;
-        while (key > 0 && std::string_view(" \t,{").find(line[key - 1]) == std::string_view::npos)
-            --key;
-        return {mark.line, static_cast<int>(key) + 1, static_cast<int>(end - key)};
+        static const RE2 assigned(R"(([^ \t,{]+)[ \t]*=[ \t]*$)", RE2::Latin1);
+        re2::StringPiece key(line.substr(begin));
+        RE2::PartialMatch(re2::StringPiece(line.data(), begin), assigned, &key);
+        return {mark.line, static_cast<int>(key.data() - line.data()) + 1, static_cast<int>(key.size())};
     }
 
     SyntaxError defined_twice() const {
