@@ -22,7 +22,7 @@ struct RenderContext {
     std::function<std::string(std::uint64_t)> kernel_symbol;
     // build-id of a mapped file, cached by the caller; "" unknown
     std::function<std::string(const std::string &path, std::uint64_t inode)> build_id_of;
-    std::vector<std::string> redact; // ECMAScript regular expressions
+    std::vector<std::string> redact; // regular expressions (RE2)
     CoreLink core;
 };
 

@@ -3,58 +3,17 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <compare>
-#include <iterator>
 
 namespace incident::capture {
 
 namespace {
 
-std::regex compile(const std::string &pattern) {
-    constexpr auto plain = std::regex::ECMAScript | std::regex::optimize;
-#ifdef __GLIBCXX__
-    return std::regex(pattern, plain | std::regex_constants::__polynomial);
-#else
-    return std::regex(pattern, plain);
-#endif
+// How often a search of these bytes at worst looks at a byte: once, or, where the pattern is so large that RE2 does not
+// keep its states, once for each of some of its instructions.
+std::uint64_t steps_of(const RE2 &pattern, std::size_t bytes) {
+    constexpr std::uint64_t instructions_at_once = 16;
+    return bytes * (1 + static_cast<std::uint64_t>(pattern.ProgramSize()) / instructions_at_once);
 }
-
-struct OutOfSteps {};
-
-// A position in a text that counts how often it is read, and throws when that was too often: the
-// only way to stop std::regex on its way.  Caught in this file.
-class CountedPosition {
-public:
-    using iterator_category = std::random_access_iterator_tag;
-    using value_type = char;
-    using difference_type = std::ptrdiff_t;
-    using pointer = const char *;
-    using reference = const char &;
-
-    CountedPosition() = default;
-    CountedPosition(const char *at, std::uint64_t *steps_left) : at_(at), steps_left_(steps_left) {}
-
-    const char &operator*() const {
-        if (*steps_left_ == 0)
-            throw OutOfSteps{};
-        --*steps_left_;
-        return *at_;
-    }
-    CountedPosition &operator++() { return ++at_, *this; }
-    CountedPosition &operator--() { return --at_, *this; }
-    CountedPosition operator++(int) { return {at_++, steps_left_}; }
-    CountedPosition operator--(int) { return {at_--, steps_left_}; }
-    CountedPosition &operator+=(difference_type n) { return at_ += n, *this; }
-    CountedPosition operator+(difference_type n) const { return {at_ + n, steps_left_}; }
-    CountedPosition operator-(difference_type n) const { return {at_ - n, steps_left_}; }
-    difference_type operator-(const CountedPosition &other) const { return at_ - other.at_; }
-    bool operator==(const CountedPosition &other) const { return at_ == other.at_; }
-    auto operator<=>(const CountedPosition &other) const { return at_ <=> other.at_; }
-
-private:
-    const char *at_ = nullptr;
-    std::uint64_t *steps_left_ = nullptr;
-};
 
 // Sorted and merged ranges replaced by the mark.
 std::string replaced(std::string_view text, std::vector<std::pair<std::size_t, std::size_t>> ranges) {
@@ -76,35 +35,40 @@ std::string replaced(std::string_view text, std::vector<std::pair<std::size_t, s
 } // namespace
 
 Redactor::Redactor(const std::vector<std::string> &patterns, std::uint64_t steps) : steps_left_(steps) {
-    for (const std::string &pattern : patterns) {
-        try {
-            patterns_.push_back(compile(pattern));
-        } catch (const std::regex_error &error) {
-            problem_ = "pattern \"" + pattern + "\" cannot be used (" + error.what() + "): all text left out";
-        }
-    }
+    RE2::Options options(RE2::Latin1); // bytes: what a process writes need not be UTF-8
+    options.set_log_errors(false);
+    for (const std::string &pattern : patterns)
+        if (!patterns_.emplace_back(pattern, options).ok())
+            problem_ =
+                "pattern \"" + pattern + "\" cannot be used (" + patterns_.back().error() + "): all text left out";
 }
 
 void Redactor::matches_in_line(std::string_view text, std::size_t begin, std::size_t end, Ranges &ranges) const {
-    using Matches = std::regex_iterator<CountedPosition>;
-    constexpr std::uint64_t steps_per_byte = 64, steps_least = 10'000;
-    const std::uint64_t allowed =
-        std::min(steps_left_, steps_least + steps_per_byte * (end - begin) * patterns_.size());
-    std::uint64_t steps = allowed;
-    const auto position = [&](std::size_t at) { return CountedPosition(text.data() + at, &steps); };
-    try {
-        for (const std::regex &pattern : patterns_)
-            for (Matches it(position(begin), position(end), pattern), last; it != last; ++it)
-                if (it->length() > 0)
-                    ranges.emplace_back(begin + it->position(), begin + it->position() + it->length());
-    } catch (const OutOfSteps &) {
-        ++given_up_;
-        ranges.emplace_back(begin, end);
-    } catch (const std::regex_error &) { // the matcher's own limits
-        ++given_up_;
-        ranges.emplace_back(begin, end);
+    constexpr std::uint64_t searches_max = 2048; // over all of a text, each pattern
+    constexpr std::uint64_t steps_least = 1'000'000;
+    const re2::StringPiece line(text.data() + begin, end - begin);
+    for (const RE2 &pattern : patterns_) {
+        std::uint64_t allowed = std::max(steps_least, searches_max * steps_of(pattern, line.size()));
+        re2::StringPiece match;
+        for (std::size_t at = 0; at < line.size();) {
+            const std::uint64_t steps = steps_of(pattern, line.size() - at);
+            if (steps > std::min(allowed, steps_left_)) {
+                if (steps > steps_left_)
+                    steps_left_ = 0; // the bundle's: the texts to come are lost as well, short ones too
+                ++given_up_;
+                ranges.emplace_back(begin, end);
+                return;
+            }
+            allowed -= steps;
+            steps_left_ -= steps;
+            if (!pattern.Match(line, at, line.size(), RE2::UNANCHORED, &match, 1))
+                break;
+            const std::size_t found = static_cast<std::size_t>(match.data() - line.data());
+            at = found + std::max<std::size_t>(match.size(), 1);
+            if (!match.empty())
+                ranges.emplace_back(begin + found, begin + at);
+        }
     }
-    steps_left_ -= allowed - steps;
 }
 
 Redactor::Ranges Redactor::matches(std::string_view text) const {

@@ -4,7 +4,7 @@
 
 #include "capture/os/result.h"
 #include "daemon/probe/elf_image.h"
-#include "daemon/probe/x86_instruction.h"
+#include "daemon/probe/probe_price.h"
 #include "daemon/record/recorder.h"
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 #include "daemon/probe/own_jumps.h"
 
-#include "daemon/probe/x86_instruction.h"
+#include "capture/decode/x86_instruction.h"
 
 #include <algorithm>
 #include <array>
@@ -37,49 +37,36 @@ bool is_llvm_unwinder(const ElfImage &image) {
     return is;
 }
 
-// "mov MEMORY, %rsp": REX.W 8B /4.  Not what a function finds in its own frame: it gives its own room back.
-bool loads_stack_pointer(Code code) {
-    if (code.size() < looked_at || (code[0] & 0xfe) != 0x48 || code[1] != 0x8b)
-        return false;
-    const unsigned mod = code[2] >> 6, reg = code[2] >> 3 & 7, rm = code[2] & 7, rex_b = code[0] & 1;
-    if (reg != 4 || mod == 3)
-        return false;
-    if (rm == 4) {
-        const unsigned base = code[3] & 7;
-        return rex_b || !(base == 4 || (base == 5 && mod != 0));
-    }
-    return rex_b || mod == 0 || rm != 5;
+// Length of "mov MEMORY, %rsp" (REX.W 8B /4); 0: not one.  Not what a function finds in its own frame: it gives its own
+// room back.
+std::size_t loads_stack_pointer(Code code) {
+    // Code is looked at from every byte on: what cannot be such a load is not decoded.
+    if ((code[0] & 0xfe) != 0x48 || code[1] != 0x8b || (code[2] >> 3 & 7) != 4)
+        return 0;
+    const auto load = capture::decode_x86(code);
+    if (!load || load->operands[1].type != ZYDIS_OPERAND_TYPE_MEMORY)
+        return 0;
+    const ZydisDecodedOperandMem &from = load->operands[1].mem;
+    return from.base == ZYDIS_REGISTER_RSP || from.base == ZYDIS_REGISTER_RBP ? 0 : load->length;
 }
 
-// "jmp *REGISTER", "jmp *MEMORY": FF /4
-bool jumps_through(Code code) {
-    const std::size_t prefix = (code[0] & 0xf0) == 0x40;
-    return code.size() > prefix + 1 && code[prefix] == 0xff && (code[prefix + 1] >> 3 & 7) == 4;
-}
-
-bool is_pop(Code code) {
-    const std::size_t prefix = (code[0] & 0xf0) == 0x40;
-    return code.size() > prefix && (code[prefix] & 0xf8) == 0x58;
-}
-
-// Goes on somewhere else in a way that is of no interest: call, jmp and jcc to a fixed place, what traps.
-bool ends_the_run(Code code) {
-    constexpr std::array<std::uint8_t, 7> last{0xc2, 0xe8, 0xe9, 0xeb, 0xcc, 0xf4, 0x0f};
-    return std::ranges::find(last, code[0]) != last.end() || (code[0] & 0xf0) == 0x70;
-}
-
-// By a jump, or by a return to what is popped from the other stack, as switches of coroutines do.
+// By a jump through a register or memory, or by a return to what is popped from the other stack, as switches of
+// coroutines do.
 bool goes_on_there(Code code) {
     constexpr std::uint8_t ret = 0xc3;
-    code = code.subspan(instruction_length(code)); // 0 where it is cut off: then it is no jump
-    for (std::size_t others = 0; others < instructions_to && !code.empty();) {
-        if (jumps_through(code) || code[0] == ret)
-            return true;
-        const std::size_t length = instruction_length(code);
-        if (length == 0 || ends_the_run(code))
+    for (std::size_t others = 0; others < instructions_to;) {
+        const auto next = capture::decode_x86(code);
+        if (!next)
             return false;
-        others += !is_pop(code);
-        code = code.subspan(length);
+        const auto category = next->meta.category;
+        if (category == ZYDIS_CATEGORY_RET)
+            return next->opcode == ret;
+        if (category == ZYDIS_CATEGORY_UNCOND_BR)
+            return !next->distance();
+        if (next->changes_course())
+            return false;
+        others += category != ZYDIS_CATEGORY_POP;
+        code = code.subspan(next->length);
     }
     return false;
 }
@@ -105,7 +92,8 @@ bool has_own_jumps(const ElfImage &image) {
     std::vector<std::uint64_t> hits;
     image.walk_code(longest * (instructions_to + 16), [&](std::uint64_t address, Code code) {
         for (std::size_t i = 0; i + looked_at <= code.size(); ++i)
-            if (loads_stack_pointer(code.subspan(i)) && goes_on_there(code.subspan(i)))
+            if (const std::size_t load = loads_stack_pointer(code.subspan(i));
+                load > 0 && goes_on_there(code.subspan(i + load)))
                 hits.push_back(address + i);
         return hits.size() < hits_max;
     });

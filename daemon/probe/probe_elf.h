@@ -4,7 +4,7 @@
 #pragma once
 
 #include "capture/os/result.h"
-#include "daemon/probe/x86_instruction.h"
+#include "daemon/probe/probe_price.h"
 
 #include <cstdint>
 #include <string>

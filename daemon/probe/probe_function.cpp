@@ -2,6 +2,7 @@
 
 #include "capture/collect/collect.h"
 #include "capture/decode/symbol_name.h"
+#include "capture/decode/x86_instruction.h"
 #include "capture/os/process_files.h"
 #include "daemon/probe/elf_image.h"
 #include "daemon/probe/exit_points.h"
@@ -176,11 +177,11 @@ UniqueFd open_debug_file(int fd, const DebugRoots &debug) {
 Status check_boundary(std::span<const std::uint8_t> code, std::uint64_t offset) {
     std::uint64_t at = 0;
     while (at < offset) {
-        const std::size_t length = instruction_length(code.subspan(at));
-        if (length == 0)
+        const auto instruction = capture::decode_x86(code.subspan(at));
+        if (!instruction)
             return fail(
                 fmt::format("+{:#x} cannot be checked: what stands at +{:#x} is not a known instruction", offset, at));
-        at += length;
+        at += instruction->length;
     }
     if (at == offset)
         return {};

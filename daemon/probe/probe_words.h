@@ -1,7 +1,7 @@
 // Words that the messages about functions and static probes share.
 #pragma once
 
-#include "daemon/probe/x86_instruction.h"
+#include "daemon/probe/probe_price.h"
 
 #include <string>
 #include <vector>

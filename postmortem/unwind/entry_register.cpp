@@ -1,6 +1,6 @@
 #include "postmortem/unwind/entry_register.h"
 
-#include <Zydis/Zydis.h>
+#include "capture/decode/x86_instruction.h"
 
 #include <algorithm>
 #include <array>
@@ -25,43 +25,33 @@ constexpr std::array<ArgumentRegister, 6> passed_in{{{"rdi", ZYDIS_REGISTER_RDI}
                                                      {"r8", ZYDIS_REGISTER_R8},
                                                      {"r9", ZYDIS_REGISTER_R9}}};
 
-bool writes(const ZydisDecodedInstruction &instruction, const ZydisDecodedOperand *operands, ZydisRegister reg) {
+using capture::decode_x86, capture::X86Instruction;
+
+bool writes(const X86Instruction &instruction, ZydisRegister reg) {
     if (instruction.meta.category == ZYDIS_CATEGORY_CALL || instruction.meta.category == ZYDIS_CATEGORY_SYSCALL)
         return true; // whoever is called may
-    return std::any_of(operands, operands + instruction.operand_count, [&](const ZydisDecodedOperand &operand) {
-        return operand.type == ZYDIS_OPERAND_TYPE_REGISTER && (operand.actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) &&
-               ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, operand.reg.value) == reg;
-    });
+    return instruction.writes_any_of({&reg, 1});
 }
 
-// Where a jump may lead, if not just on; ip itself where that is not known.
-bool may_lead_back(const ZydisDecodedInstruction &instruction, const ZydisDecodedOperand *operands, std::uint64_t at,
-                   std::uint64_t entry, std::uint64_t ip) {
-    if (instruction.meta.category != ZYDIS_CATEGORY_COND_BR && instruction.meta.category != ZYDIS_CATEGORY_UNCOND_BR)
-        return false;
-    ZyanU64 target = 0;
-    if (operands[0].type != ZYDIS_OPERAND_TYPE_IMMEDIATE ||
-        !ZYAN_SUCCESS(ZydisCalcAbsoluteAddress(&instruction, &operands[0], at, &target)))
-        return true;
-    return target >= entry && target <= ip;
+bool is_jump(const X86Instruction &instruction) {
+    return instruction.meta.category == ZYDIS_CATEGORY_COND_BR || instruction.meta.category == ZYDIS_CATEGORY_UNCOND_BR;
 }
 
 // Where a jump leads that the instruction itself names.
-std::optional<std::uint64_t> fixed_target(const ZydisDecodedInstruction &instruction,
-                                          const ZydisDecodedOperand *operands, std::uint64_t at) {
-    if (instruction.meta.category != ZYDIS_CATEGORY_COND_BR && instruction.meta.category != ZYDIS_CATEGORY_UNCOND_BR)
-        return std::nullopt;
-    ZyanU64 target = 0;
-    if (operands[0].type != ZYDIS_OPERAND_TYPE_IMMEDIATE ||
-        !ZYAN_SUCCESS(ZydisCalcAbsoluteAddress(&instruction, &operands[0], at, &target)))
-        return std::nullopt;
-    return target;
+std::optional<std::uint64_t> fixed_target(const X86Instruction &instruction, std::uint64_t at) {
+    const auto distance = is_jump(instruction) ? instruction.distance() : std::nullopt;
+    return distance ? std::optional(at + instruction.length + static_cast<std::uint64_t>(*distance)) : std::nullopt;
+}
+
+// A jump whose place is not known may lead anywhere.
+bool may_lead_back(const X86Instruction &instruction, std::uint64_t at, std::uint64_t entry, std::uint64_t ip) {
+    const auto target = fixed_target(instruction, at);
+    return target ? *target >= entry && *target <= ip : is_jump(instruction);
 }
 
 // Code elsewhere that the function jumps to: another function that ends in its place (a tail call), or the seldom part
 // of its own (GCC's NAME.cold), which may come back to the middle.  Whatever it does to the register is not looked at.
-bool may_come_back(std::uint64_t from, std::uint64_t entry, std::uint64_t end, ProcessMemory &memory,
-                   const ZydisDecoder &decoder) {
+bool may_come_back(std::uint64_t from, std::uint64_t entry, std::uint64_t end, ProcessMemory &memory) {
     constexpr std::size_t instructions_max = 2048;
     std::vector<std::uint64_t> ways{from};
     std::set<std::uint64_t> seen;
@@ -74,19 +64,16 @@ bool may_come_back(std::uint64_t from, std::uint64_t entry, std::uint64_t end, P
             if (at == entry || !seen.insert(at).second) // a call of it anew; been there
                 break;
             std::array<char, ZYDIS_MAX_INSTRUCTION_LENGTH> code;
-            ZydisDecodedInstruction instruction;
-            ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
-            if (seen.size() > instructions_max ||
-                !ZYAN_SUCCESS(
-                    ZydisDecoderDecodeFull(&decoder, code.data(), memory.read(at, code), &instruction, operands)))
+            const auto instruction = decode_x86(std::span(code).first(memory.read(at, code)));
+            if (seen.size() > instructions_max || !instruction)
                 return true; // as far as is known
-            const auto category = instruction.meta.category;
-            if (const auto target = fixed_target(instruction, operands, at))
+            const auto category = instruction->meta.category;
+            if (const auto target = fixed_target(*instruction, at))
                 ways.push_back(*target);
             if (category == ZYDIS_CATEGORY_UNCOND_BR || category == ZYDIS_CATEGORY_RET ||
-                instruction.mnemonic == ZYDIS_MNEMONIC_UD2)
+                instruction->mnemonic == ZYDIS_MNEMONIC_UD2)
                 break; // through a register or memory: another function (the PLT), or one of a table's
-            at += instruction.length;
+            at += instruction->length;
         }
     }
     return false;
@@ -108,26 +95,22 @@ bool untouched_since_entry(std::string_view name, std::uint64_t entry, std::uint
     std::vector<char> code(end - entry);
     if (memory.read(entry, code) != code.size())
         return false;
-    ZydisDecoder decoder;
-    ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
     bool written_behind = false, led_back = false;
     for (std::uint64_t at = entry; at < end;) {
-        ZydisDecodedInstruction instruction;
-        ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
-        if (!ZYAN_SUCCESS(
-                ZydisDecoderDecodeFull(&decoder, code.data() + (at - entry), end - at, &instruction, operands)))
+        const auto instruction = decode_x86(std::span(code).subspan(at - entry));
+        if (!instruction)
             return false;
         // what is executed at ip itself has not been
-        if (at < ip && writes(instruction, operands, reg))
+        if (at < ip && writes(*instruction, reg))
             return false;
         if (at >= ip) {
-            written_behind = written_behind || writes(instruction, operands, reg);
-            led_back = led_back || may_lead_back(instruction, operands, at, entry, ip);
+            written_behind = written_behind || writes(*instruction, reg);
+            led_back = led_back || may_lead_back(*instruction, at, entry, ip);
         }
-        const auto target = fixed_target(instruction, operands, at);
-        if (target && (*target < entry || *target >= end) && may_come_back(*target, entry, end, memory, decoder))
+        const auto target = fixed_target(*instruction, at);
+        if (target && (*target < entry || *target >= end) && may_come_back(*target, entry, end, memory))
             return false;
-        at += instruction.length;
+        at += instruction->length;
     }
     return !(written_behind && led_back);
 }

@@ -1,6 +1,8 @@
 #include "postmortem/unwind/machine_code.h"
 
-#include <Zydis/Zydis.h>
+#include "capture/decode/x86_instruction.h"
+
+#include <Zydis/Formatter.h>
 
 #include <array>
 
@@ -11,18 +13,20 @@ namespace {
 constexpr std::size_t longest_call = 8; // bytes: prefix, REX, FF, ModRM, SIB, 32 bits
 constexpr std::size_t prologue_instructions_max = 16;
 
-struct Decoded {
-    ZydisDecodedInstruction instruction;
-    std::array<ZydisDecodedOperand, ZYDIS_MAX_OPERAND_COUNT> operands;
-};
+using capture::decode_x86;
+using Decoded = capture::X86Instruction;
 
-bool decode(const char *bytes, std::size_t length, Decoded &decoded) {
-    static const ZydisDecoder decoder = [] {
-        ZydisDecoder made;
-        ZydisDecoderInit(&made, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
-        return made;
-    }();
-    return ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, bytes, length, &decoded.instruction, decoded.operands.data()));
+// What the memory holds from there on, as far as it can be read.
+std::optional<Decoded> decoded_at(std::uint64_t address, ProcessMemory &memory) {
+    char bytes[ZYDIS_MAX_INSTRUCTION_LENGTH];
+    return decode_x86(std::span(bytes).first(memory.read(address, bytes)));
+}
+
+// The call that these bytes are, all of them.
+std::optional<Decoded> call_of(std::span<const char> bytes) {
+    const auto decoded = decode_x86(bytes);
+    return decoded && decoded->length == bytes.size() && decoded->meta.category == ZYDIS_CATEGORY_CALL ? decoded
+                                                                                                       : std::nullopt;
 }
 
 // The value a register had; only general ones go into an address.
@@ -92,7 +96,7 @@ bool has_segment_base(ZydisRegister segment) {
 // The first operand that accesses memory, written ones before read ones: a fault is about one of them.
 const ZydisDecodedOperand *memory_operand(const Decoded &decoded) {
     const ZydisDecodedOperand *chosen = nullptr;
-    for (std::size_t i = 0; i < decoded.instruction.operand_count; ++i) {
+    for (std::size_t i = 0; i < decoded.operand_count; ++i) {
         const ZydisDecodedOperand &operand = decoded.operands[i];
         if (operand.type != ZYDIS_OPERAND_TYPE_MEMORY)
             continue;
@@ -109,7 +113,7 @@ std::optional<Instruction::Operand> operand_of(const Decoded &decoded, const use
     if (!found)
         return std::nullopt;
     const ZydisDecodedOperandMem &memory = found->mem;
-    const auto base = value_of(memory.base, registers, registers.rip + decoded.instruction.length);
+    const auto base = value_of(memory.base, registers, registers.rip + decoded.length);
     const auto index = value_of(memory.index, registers, 0);
     if (!base || !index) // a gather's index is a vector
         return std::nullopt;
@@ -124,7 +128,7 @@ std::optional<Instruction::Operand> operand_of(const Decoded &decoded, const use
     operand.displacement = memory.disp.has_displacement ? memory.disp.value : 0;
     operand.bytes = accessed ? found->size / 8 : 0;
     operand.address = *base + *index * operand.scale + static_cast<std::uint64_t>(operand.displacement);
-    if (decoded.instruction.address_width == 32)
+    if (decoded.address_width == 32)
         operand.address &= UINT32_MAX;
     if (memory.segment == ZYDIS_REGISTER_FS)
         operand.address += registers.fs_base;
@@ -144,9 +148,9 @@ std::string text_of(const Decoded &decoded, std::uint64_t address) {
     for (const ZydisFormatterProperty padding : {ZYDIS_FORMATTER_PROP_DISP_PADDING, ZYDIS_FORMATTER_PROP_IMM_PADDING,
                                                  ZYDIS_FORMATTER_PROP_ADDR_PADDING_ABSOLUTE})
         ZydisFormatterSetProperty(&formatter, padding, ZYDIS_PADDING_DISABLED);
-    const bool formatted = ZYAN_SUCCESS(ZydisFormatterFormatInstruction(
-        &formatter, &decoded.instruction, decoded.operands.data(), decoded.instruction.operand_count_visible, text,
-        sizeof text, address, nullptr));
+    const bool formatted = ZYAN_SUCCESS(ZydisFormatterFormatInstruction(&formatter, &decoded, decoded.operands.data(),
+                                                                        decoded.operand_count_visible, text,
+                                                                        sizeof text, address, nullptr));
     return formatted ? without_spaces_between(text) : "";
 }
 
@@ -154,9 +158,9 @@ std::string text_of(const Decoded &decoded, std::uint64_t address) {
 std::optional<std::uint64_t> target_of(const Decoded &decoded, const user_regs_struct &registers,
                                        ProcessMemory &memory) {
     const ZydisDecodedOperand &operand = decoded.operands[0];
-    const std::uint64_t next = registers.rip + decoded.instruction.length;
-    if (operand.type == ZYDIS_OPERAND_TYPE_IMMEDIATE && operand.imm.is_relative)
-        return next + operand.imm.value.u;
+    const std::uint64_t next = registers.rip + decoded.length;
+    if (const auto distance = decoded.distance())
+        return next + static_cast<std::uint64_t>(*distance);
     if (operand.type == ZYDIS_OPERAND_TYPE_REGISTER)
         return value_of(operand.reg.value, registers, next);
     if (operand.type != ZYDIS_OPERAND_TYPE_MEMORY)
@@ -168,16 +172,14 @@ std::optional<std::uint64_t> target_of(const Decoded &decoded, const user_regs_s
 } // namespace
 
 std::optional<Instruction> instruction_at(const user_regs_struct &registers, ProcessMemory &memory) {
-    char bytes[ZYDIS_MAX_INSTRUCTION_LENGTH];
-    const std::size_t length = memory.read(registers.rip, bytes);
-    Decoded decoded;
-    if (length == 0 || !decode(bytes, length, decoded))
+    const auto decoded = decoded_at(registers.rip, memory);
+    if (!decoded)
         return std::nullopt;
     Instruction instruction;
     instruction.address = registers.rip;
-    instruction.text = text_of(decoded, registers.rip);
-    instruction.memory = operand_of(decoded, registers);
-    const ZydisInstructionCategory category = decoded.instruction.meta.category;
+    instruction.text = text_of(*decoded, registers.rip);
+    instruction.memory = operand_of(*decoded, registers);
+    const ZydisInstructionCategory category = decoded->meta.category;
     instruction.is_call = category == ZYDIS_CATEGORY_CALL;
     instruction.is_jump = category == ZYDIS_CATEGORY_UNCOND_BR || category == ZYDIS_CATEGORY_COND_BR;
     instruction.is_return = category == ZYDIS_CATEGORY_RET;
@@ -191,14 +193,12 @@ CallBefore call_before(std::uint64_t return_address, ProcessMemory &memory) {
         if (memory.read(return_address - length, std::span(bytes, length)) != length)
             return found;
         found.kind = CallBefore::Kind::no_call;
-        Decoded decoded;
-        if (!decode(bytes, length, decoded) || decoded.instruction.length != length ||
-            decoded.instruction.meta.category != ZYDIS_CATEGORY_CALL)
+        const auto call = call_of(std::span(bytes, length));
+        if (!call)
             continue;
         found.kind = CallBefore::Kind::call;
-        const ZydisDecodedOperand &operand = decoded.operands[0];
-        if (operand.type == ZYDIS_OPERAND_TYPE_IMMEDIATE && operand.imm.is_relative)
-            found.target = return_address + operand.imm.value.u;
+        if (const auto distance = call->distance())
+            found.target = return_address + static_cast<std::uint64_t>(*distance);
         return found;
     }
     return found;
@@ -209,16 +209,15 @@ std::optional<CallToNowhere> call_ending_at(std::uint64_t return_address, const 
     std::optional<CallToNowhere> found;
     for (std::size_t length = 2; length <= longest_call && length <= return_address; ++length) {
         char bytes[longest_call];
-        Decoded decoded;
         if (memory.read(return_address - length, std::span(bytes, length)) != length)
             break;
-        if (!decode(bytes, length, decoded) || decoded.instruction.length != length ||
-            decoded.instruction.meta.category != ZYDIS_CATEGORY_CALL)
+        const auto decoded = call_of(std::span(bytes, length));
+        if (!decoded)
             continue;
         user_regs_struct registers = behind;
         registers.rip = return_address - length;
         registers.rsp += sizeof(std::uint64_t); // it has pushed the return address
-        CallToNowhere call{text_of(decoded, registers.rip), target_of(decoded, registers, memory)};
+        CallToNowhere call{text_of(*decoded, registers.rip), target_of(*decoded, registers, memory)};
         // More than one length may decode as a call: the one that led where the thread is was made.
         if (call.target == behind.rip)
             return call;
@@ -233,18 +232,16 @@ Prologue prologue_at(std::uint64_t function, ProcessMemory &memory) {
     Prologue prologue;
     std::uint64_t at = function;
     for (std::size_t i = 0; i < prologue_instructions_max; ++i) {
-        char bytes[ZYDIS_MAX_INSTRUCTION_LENGTH];
-        Decoded decoded;
-        const std::size_t length = memory.read(at, bytes);
-        if (length == 0 || !decode(bytes, length, decoded))
+        const auto decoded = decoded_at(at, memory);
+        if (!decoded)
             return prologue;
         prologue.readable = true;
-        at += decoded.instruction.length;
+        at += decoded->length;
         const auto operand_is = [&](std::size_t number, ZydisRegister reg) {
-            const ZydisDecodedOperand &operand = decoded.operands[number];
+            const ZydisDecodedOperand &operand = decoded->operands[number];
             return operand.type == ZYDIS_OPERAND_TYPE_REGISTER && operand.reg.value == reg;
         };
-        const ZydisMnemonic mnemonic = decoded.instruction.mnemonic;
+        const ZydisMnemonic mnemonic = decoded->mnemonic;
         if (prologue.pushed == 0) {
             if (mnemonic == ZYDIS_MNEMONIC_ENDBR64)
                 continue;
@@ -258,8 +255,8 @@ Prologue prologue_at(std::uint64_t function, ProcessMemory &memory) {
             prologue.frame_pointer = true;
             return prologue;
         }
-        for (std::size_t operand = 0; operand < decoded.instruction.operand_count; ++operand) {
-            const bool writes = decoded.operands[operand].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE;
+        for (std::size_t operand = 0; operand < decoded->operand_count; ++operand) {
+            const bool writes = decoded->operands[operand].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE;
             if (writes && (operand_is(operand, ZYDIS_REGISTER_RSP) || operand_is(operand, ZYDIS_REGISTER_RBP) ||
                            operand_is(operand, ZYDIS_REGISTER_RIP)))
                 return prologue;
@@ -269,10 +266,8 @@ Prologue prologue_at(std::uint64_t function, ProcessMemory &memory) {
 }
 
 bool is_return_at(std::uint64_t address, ProcessMemory &memory) {
-    char bytes[ZYDIS_MAX_INSTRUCTION_LENGTH];
-    Decoded decoded;
-    const std::size_t length = memory.read(address, bytes);
-    return length > 0 && decode(bytes, length, decoded) && decoded.instruction.meta.category == ZYDIS_CATEGORY_RET;
+    const auto decoded = decoded_at(address, memory);
+    return decoded && decoded->meta.category == ZYDIS_CATEGORY_RET;
 }
 
 } // namespace incident::postmortem

@@ -1,5 +1,7 @@
 #include "postmortem/verbs/cli.h"
 
+#include "rules/text/suggest.h"
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <deque>
@@ -48,28 +50,10 @@ private:
     std::string rest_name_;
 };
 
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-    std::vector<std::size_t> row(b.size() + 1);
-    for (std::size_t j = 0; j < row.size(); ++j)
-        row[j] = j;
-    for (std::size_t i = 1; i <= a.size(); ++i) {
-        std::size_t diagonal = std::exchange(row[0], i);
-        for (std::size_t j = 1; j <= b.size(); ++j) {
-            const std::size_t replaced = diagonal + (a[i - 1] != b[j - 1]);
-            diagonal = row[j];
-            row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
-        }
-    }
-    return row[b.size()];
-}
-
 // "; did you mean 'list'?" where something near enough exists.
 std::string suggestion(std::string_view word, const std::vector<std::string> &known) {
-    const auto nearest =
-        std::ranges::min_element(known, {}, [&](const std::string &k) { return edit_distance(word, k); });
-    if (nearest == known.end() || edit_distance(word, *nearest) > std::max<std::size_t>(word.size() / 3, 1))
-        return "";
-    return fmt::format("; did you mean '{}'?", *nearest);
+    const std::string near = rules::nearest(word, known);
+    return near.empty() ? "" : fmt::format("; did you mean '{}'?", near);
 }
 
 std::vector<std::string> option_names(const CLI::App &app) {

@@ -42,7 +42,7 @@ struct Config {
         Nanoseconds every{std::chrono::seconds(60)}; // from measurement to measurement: 1 s..1 h
     } cost;
     struct Privacy {
-        std::vector<std::string> redact; // ECMAScript regular expressions, replaced by "[redacted]"
+        std::vector<std::string> redact; // regular expressions (RE2), replaced by "[redacted]"
     } privacy;
     struct Safety {
         bool allow_dump = false;

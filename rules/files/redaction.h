@@ -10,7 +10,7 @@ struct RedactionError {
     std::string message, hint;
 };
 
-// nullopt: `pattern` is a usable ECMAScript regular expression.
+// nullopt: `pattern` is a usable regular expression of RE2.
 std::optional<RedactionError> redaction_error(const std::string &pattern);
 
 } // namespace incident::rules

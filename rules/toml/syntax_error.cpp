@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <re2/re2.h>
 
 namespace incident::rules {
 namespace {
@@ -158,37 +159,28 @@ private:
         if (begin >= line_.size())
             return here(1, "malformed string");
         const char mark = line_[begin];
-        for (std::size_t i = begin + 1; i < line_.size() && line_[i] != mark; ++i) {
-            if (mark != '"' || line_[i] != '\\')
-                continue;
+        static const RE2 sound(R"re((?:[^"\\]|\\(?:[btnfr"\\]|u[[:xdigit:]]{4}|U[[:xdigit:]]{8}))*)re", RE2::Latin1);
+        re2::StringPiece rest(line_.substr(begin + 1));
+        if (mark == '"' && RE2::Consume(&rest, sound) && !rest.empty() && rest[0] == '\\') {
+            const std::size_t i = line_.size() - rest.size();
             const std::string_view escape = line_.substr(i, 2);
-            if (escape.size() < 2 || std::string_view("btnfr\"\\uU").find(escape[1]) == std::string_view::npos)
-                return at(i, escape.size(), fmt::format("unknown escape {}", quote(escape)),
-                          "write '\\\\' for a backslash, or use single quotes: 'a\\b'");
-            if (escape[1] == 'u' || escape[1] == 'U')
-                if (const std::size_t digits = escape[1] == 'u' ? 4 : 8; !is_hex(line_.substr(i + 2, digits), digits))
-                    return at(i, 2, fmt::format("'\\{}' needs {} hexadecimal digits", escape[1], digits), "");
-            ++i;
+            if (escape.ends_with('u') || escape.ends_with('U'))
+                return at(i, 2, fmt::format("'{}' needs {} hexadecimal digits", escape, escape.ends_with('u') ? 4 : 8),
+                          "");
+            return at(i, escape.size(), fmt::format("unknown escape {}", quote(escape)),
+                      "write '\\\\' for a backslash, or use single quotes: 'a\\b'");
         }
         return at(begin, line_.size() - begin, fmt::format("the string is not closed: {} is missing", mark), "");
-    }
-
-    static bool is_hex(std::string_view text, std::size_t digits) {
-        return text.size() == digits && text.find_first_not_of("0123456789abcdefABCDEF") == std::string_view::npos;
     }
 
     // toml11 points at values, or at headers; a reader looks for the key.
     Span key_at(ParserError::Mark mark) const {
         const std::string_view line = report_.source().line(mark.line);
         const std::size_t begin = std::min<std::size_t>(static_cast<std::size_t>(mark.column) - 1, line.size());
-        std::size_t end = line.find_last_not_of(" \t", begin == 0 ? 0 : begin - 1);
-        if (begin == 0 || end == std::string_view::npos || line[end] != '=')
-            return {mark.line, mark.column, static_cast<int>(line.size() - begin)};
-        end = end == 0 ? 0 : line.find_last_not_of(" \t", end - 1) + 1;
-        std::size_t key = end;
-        while (key > 0 && std::string_view(" \t,{").find(line[key - 1]) == std::string_view::npos)
-            --key;
-        return {mark.line, static_cast<int>(key) + 1, static_cast<int>(end - key)};
+        static const RE2 assigned(R"(([^ \t,{]+)[ \t]*=[ \t]*$)", RE2::Latin1);
+        re2::StringPiece key(line.substr(begin));
+        RE2::PartialMatch(re2::StringPiece(line.data(), begin), assigned, &key);
+        return {mark.line, static_cast<int>(key.data() - line.data()) + 1, static_cast<int>(key.size())};
     }
 
     SyntaxError defined_twice() const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <re2/re2.h>
 #include <sstream>
 #include <toml.hpp>
 
@@ -10,77 +11,29 @@ namespace {
 
 using Value = toml::basic_value<toml::discard_comments, std::map>;
 
-bool is_bare(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
-}
-bool is_blank(char c) {
-    return c == ' ' || c == '\t';
-}
-
 // toml11 locates values only.  The key of `key = value` stands before the value;
 // that of a [header] or of a table made by a dotted key stands within its region.
-class KeyFinder {
-public:
-    KeyFinder(std::string_view line, Span value) : line_(line), value_(value) {}
-
-    Span find(std::string_view key) const {
-        std::size_t end = std::min<std::size_t>(static_cast<std::size_t>(value_.column) - 1, line_.size());
-        while (end > 0 && is_blank(line_[end - 1]))
-            --end;
-        if (end > 0 && line_[end - 1] == '=')
-            return before_equals(end - 1);
-        return component(key);
+Span place_of_key(std::string_view line, Span value, std::string_view key) {
+#define BARE_OR_QUOTED R"re(([A-Za-z0-9_-]+|"[^"]*"|'[^']*'))re"
+    static const RE2 assigned(BARE_OR_QUOTED R"([ \t]*=[ \t]*$)", RE2::Latin1);
+    static const RE2 part(BARE_OR_QUOTED R"([ \t.]*)", RE2::Latin1);
+#undef BARE_OR_QUOTED
+    static const RE2 brackets(R"([\[ \t]*)", RE2::Latin1);
+    const auto begin = std::min<std::size_t>(static_cast<std::size_t>(value.column) - 1, line.size());
+    const auto span = [&](re2::StringPiece found) {
+        return Span{value.line, static_cast<int>(found.data() - line.data()) + 1, static_cast<int>(found.size())};
+    };
+    re2::StringPiece rest(line.substr(begin)), name;
+    if (RE2::PartialMatch(re2::StringPiece(line.data(), begin), assigned, &name))
+        return span(name);
+    RE2::Consume(&rest, brackets);
+    while (RE2::Consume(&rest, part, &name)) {
+        const std::size_t quote = name[0] == '"' || name[0] == '\'';
+        if (std::string_view(name).substr(quote, name.size() - 2 * quote) == key)
+            return span(name);
     }
-
-private:
-    Span span(std::size_t begin, std::size_t end) const {
-        return {value_.line, static_cast<int>(begin) + 1, static_cast<int>(end - begin)};
-    }
-
-    Span before_equals(std::size_t end) const {
-        while (end > 0 && is_blank(line_[end - 1]))
-            --end;
-        std::size_t begin = end;
-        if (end > 1 && (line_[end - 1] == '"' || line_[end - 1] == '\'')) {
-            begin = line_.rfind(line_[end - 1], end - 2);
-            return begin == std::string_view::npos ? value_ : span(begin, end);
-        }
-        while (begin > 0 && is_bare(line_[begin - 1]))
-            --begin;
-        return span(begin, end);
-    }
-
-    Span component(std::string_view key) const {
-        std::size_t i = static_cast<std::size_t>(value_.column) - 1;
-        while (i < line_.size() && (line_[i] == '[' || is_blank(line_[i])))
-            ++i;
-        while (i < line_.size()) {
-            std::size_t end = i;
-            std::string_view name;
-            if (line_[i] == '"' || line_[i] == '\'') {
-                end = line_.find(line_[i], i + 1);
-                if (end == std::string_view::npos)
-                    return value_;
-                name = line_.substr(i + 1, end - i - 1);
-                ++end;
-            } else {
-                while (end < line_.size() && is_bare(line_[end]))
-                    ++end;
-                name = line_.substr(i, end - i);
-            }
-            if (end == i)
-                return value_;
-            if (name == key)
-                return span(i, end);
-            for (i = end; i < line_.size() && (is_blank(line_[i]) || line_[i] == '.');)
-                ++i;
-        }
-        return value_;
-    }
-
-    std::string_view line_;
-    Span value_;
-};
+    return value;
+}
 
 class Converter {
 public:
@@ -134,7 +87,7 @@ private:
         node.kind = Node::Kind::Table;
         for (const auto &[name, member] : value.as_table(std::nothrow)) {
             Node child = convert(member);
-            child.key = KeyFinder(source_.line(child.at.line), child.at).find(name);
+            child.key = place_of_key(source_.line(child.at.line), child.at, name);
             node.members.emplace_back(name, std::move(child));
         }
         std::sort(node.members.begin(), node.members.end(), [](const auto &a, const auto &b) {
@@ -152,35 +105,19 @@ private:
 //    3 | source line
 //      | ^--- note          (or "~~~ note")
 std::string headline(std::string_view what) {
-    what = what.substr(0, what.find('\n'));
-    if (what.starts_with("[error] "))
-        what.remove_prefix(8);
-    if (const std::size_t colon = what.find(": "); colon != std::string_view::npos)
-        if (what.starts_with("toml::") || what.starts_with("parse_"))
-            what.remove_prefix(colon + 2);
-    return std::string(what);
+    static const RE2 form(R"((?:\[error\] )?(?:(?:toml::|parse_).*?: )?(.*))", RE2::Latin1);
+    re2::StringPiece rest(what);
+    std::string said;
+    RE2::Consume(&rest, form, &said);
+    return said;
 }
 
 std::vector<ParserError::Mark> marks(std::string_view what) {
+    static const RE2 form(R"((?m)^ *(\d{1,9}) \| .*\n *( \| [^^~\n]*)[\^~])", RE2::Latin1);
     std::vector<ParserError::Mark> found;
-    int line = 0;
-    while (!what.empty()) {
-        const std::size_t end = std::min(what.find('\n'), what.size());
-        const std::string_view row = what.substr(0, end);
-        what.remove_prefix(std::min(end + 1, what.size()));
-        const std::size_t bar = row.find(" | ");
-        if (bar == std::string_view::npos)
-            continue;
-        const std::string_view gutter = row.substr(0, bar);
-        if (const std::size_t digit = gutter.find_first_of("123456789"); digit != std::string_view::npos) {
-            line = std::atoi(std::string(gutter.substr(digit, 9)).c_str());
-        } else if (line > 0 && gutter.find_first_not_of(' ') == std::string_view::npos) {
-            const std::size_t mark = row.find_first_of("^~", bar);
-            if (mark != std::string_view::npos)
-                found.push_back({line, static_cast<int>(mark - bar - 3) + 1});
-            line = 0;
-        }
-    }
+    re2::StringPiece rest(what), gutter;
+    for (int line = 0; RE2::FindAndConsume(&rest, form, &line, &gutter);)
+        found.push_back({line, static_cast<int>(gutter.size()) - 2});
     return found;
 }
 

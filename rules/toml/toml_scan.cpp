@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <re2/re2.h>
 
 namespace incident::rules {
 namespace {
@@ -11,36 +12,51 @@ namespace {
 constexpr int deepest_brackets = 32; // rules need 3
 constexpr int longest_dotted_key = 32;
 
-bool begins_bare_key(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
+// An array element cannot begin with a bare key, so "[name" starts a table.
+struct Header {
+    re2::StringPiece name, dot; // "." where a longer name follows
+    explicit Header(std::string_view line) {
+        static const RE2 form(R"([ \t]*\[[ \t]*\[?[ \t]*([A-Za-z_][\w-]*)[ \t]*(\.?))", RE2::Latin1);
+        static const RE2 value("true|false|inf|nan");
+        re2::StringPiece rest(line);
+        is = RE2::Consume(&rest, form, &name, &dot) && !RE2::FullMatch(name, value);
+    }
+    bool is = false;
+};
 
 // Walks lines, knowing strings, comments and brackets.
 class Scanner {
 public:
     void line(std::string_view text) {
+        static const RE2 token(R"re(("""|'''|"(?:\\.|[^"\\])*"?|'[^']*'?|#.*|[^\[\]{}."'#]+|.))re", RE2::Latin1);
+        static const RE2 end_of_basic(R"re((?:\\.|[^\\])*?"""+)re", RE2::Latin1); // """" and """"" end it too
+        static const RE2 end_of_literal("[^\n]*?'''+", RE2::Latin1);
         dots_ = 0;
         deepest_column_ = 0;
-        const bool header = multi_line_quote_ == 0 && is_header(text);
+        const bool header = multi_line_quote_ == 0 && Header(text).is;
         if (header)
             depth_ = 0; // a header cannot stand inside a value: what was open was never closed
-        for (std::size_t i = 0; i < text.size();)
-            i = step(text, i);
+        re2::StringPiece rest(text), piece;
+        for (;;) {
+            if (multi_line_quote_ != 0 &&
+                !RE2::Consume(&rest, multi_line_quote_ == '"' ? end_of_basic : end_of_literal))
+                break;
+            multi_line_quote_ = 0;
+            if (!RE2::Consume(&rest, token, &piece))
+                break;
+            if (piece == R"(""")" || piece == "'''")
+                multi_line_quote_ = piece[0];
+            else if (piece == "[" || piece == "{")
+                open_bracket(static_cast<std::size_t>(piece.data() - text.data()) + 1);
+            else if (piece == "]" || piece == "}")
+                depth_ = std::max(0, depth_ - 1);
+            else
+                dots_ += piece == ".";
+        }
         if (header) {
             depth_ = 0;
             multi_line_quote_ = 0;
         }
-    }
-
-    // An array element cannot begin with a bare key, so "[name" starts a table.
-    static bool is_header(std::string_view text) {
-        const std::size_t bracket = text.find_first_not_of(" \t");
-        if (bracket == std::string_view::npos || text[bracket] != '[')
-            return false;
-        const std::size_t name = text.find_first_not_of("[ \t", bracket);
-        return name != std::string_view::npos && begins_bare_key(text[name]) && !is_value(text.substr(name)) &&
-               std::count(text.begin() + static_cast<std::ptrdiff_t>(bracket),
-                          text.begin() + static_cast<std::ptrdiff_t>(name), '[') <= 2;
     }
 
     bool open() const { return depth_ > 0 || multi_line_quote_ != 0; }
@@ -49,60 +65,9 @@ public:
     std::size_t deepest_column() const { return deepest_column_; } // from 1, once too deep
 
 private:
-    static bool is_value(std::string_view text) {
-        for (std::string_view word : {"true", "false", "inf", "nan"})
-            if (text.starts_with(word) && (text.size() == word.size() || !begins_bare_key(text[word.size()])))
-                return true;
-        return false;
-    }
-
-    std::size_t step(std::string_view text, std::size_t i) {
-        if (multi_line_quote_ != 0)
-            return inside_multi_line(text, i);
-        switch (text[i]) {
-        case '#':
-            return text.size();
-        case '"':
-        case '\'':
-            return string(text, i);
-        case '[':
-        case '{':
-            if (++depth_ > deepest_brackets && deepest_column_ == 0)
-                deepest_column_ = i + 1;
-            break;
-        case ']':
-        case '}':
-            depth_ = std::max(0, depth_ - 1);
-            break;
-        case '.':
-            ++dots_;
-            break;
-        default:
-            break;
-        }
-        return i + 1;
-    }
-
-    std::size_t string(std::string_view text, std::size_t i) {
-        const char quote = text[i];
-        if (text.substr(i).starts_with(std::string(3, quote))) {
-            multi_line_quote_ = quote;
-            return i + 3;
-        }
-        for (++i; i < text.size() && text[i] != quote; ++i)
-            i += quote == '"' && text[i] == '\\';
-        return std::min(i + 1, text.size());
-    }
-
-    std::size_t inside_multi_line(std::string_view text, std::size_t i) {
-        if (text[i] == '\\' && multi_line_quote_ == '"')
-            return std::min(i + 2, text.size());
-        if (!text.substr(i).starts_with(std::string(3, multi_line_quote_)))
-            return i + 1;
-        for (i += 3; i < text.size() && text[i] == multi_line_quote_;) // """" and """"" end it too
-            ++i;
-        multi_line_quote_ = 0;
-        return i;
+    void open_bracket(std::size_t column) {
+        if (++depth_ > deepest_brackets && deepest_column_ == 0)
+            deepest_column_ = column;
     }
 
     int depth_ = 0;
@@ -110,16 +75,6 @@ private:
     std::size_t deepest_column_ = 0;
     char multi_line_quote_ = 0;
 };
-
-bool is_top_header(std::string_view text) {
-    const std::size_t name = text.find_first_not_of("[ \t");
-    std::size_t end = name;
-    while (end < text.size() &&
-           (begins_bare_key(text[end]) || text[end] == '-' || (text[end] >= '0' && text[end] <= '9')))
-        ++end;
-    end = std::min(text.find_first_not_of(" \t", end), text.size());
-    return end == text.size() || text[end] != '.';
-}
 
 std::optional<Unparsable> bad_byte(std::string_view text, int line) {
     for (std::size_t i = 0; i < text.size();) {
@@ -143,8 +98,9 @@ std::vector<LineShape> line_shapes(const SourceText &source) {
     for (int number = 1; number <= source.line_count(); ++number) {
         const std::string_view text = source.line(number);
         LineShape shape;
-        shape.header = !scanner.in_string() && Scanner::is_header(text);
-        shape.top_header = shape.header && is_top_header(text);
+        const Header header(text);
+        shape.header = header.is && !scanner.in_string();
+        shape.top_header = shape.header && header.dot.empty();
         shape.continues = scanner.open() && !shape.header;
         scanner.line(text);
         shape.open_at_end = scanner.open();

@@ -55,20 +55,56 @@ TEST(RenderRedact, APatternThatDoesNotCompileLeavesNothingIn) {
 }
 
 TEST(RenderRedact, HostileTextNeitherHangsNorOverflows) {
-    const Redactor redactor({"(a+)+b", "(x|y)*z"});
-    EXPECT_EQ(redactor.text(std::string(4000, 'a')), "[redacted]"); // quadratic: given up
-    EXPECT_EQ(redactor.given_up(), 1u);
-    EXPECT_EQ(redactor.text(std::string(20, 'a')), std::string(20, 'a'));
+    const Redactor redactor({"(a+)+b", "(x|y)*z", "(q|q?)+r{50}"});
+    EXPECT_EQ(redactor.text(std::string(4000, 'a')), std::string(4000, 'a')); // exponential when tried one by one
+    EXPECT_EQ(redactor.text(std::string(4000, 'a') + "b/"), "[redacted]/");
+    EXPECT_EQ(redactor.given_up(), 0u);
     const std::string much = redactor.text(std::string(200'000, 'q'));
     EXPECT_EQ(much.size(), Redactor::examined_max + Redactor::mark.size());
+    EXPECT_TRUE(much.ends_with(Redactor::mark)) << "what lies beyond is left out";
+}
+
+// Each match of one byte is known to be one at the end of the text only.
+TEST(RenderRedact, ATextWhoseMatchesTakeTooLongIsLeftOut) {
+    const Redactor redactor({"a.*b|a"});
+    EXPECT_EQ(redactor.text(std::string(60'000, 'a')), "[redacted]");
+    EXPECT_EQ(redactor.given_up(), 1u);
+    EXPECT_EQ(redactor.text("/a/c"), "/[redacted]/c") << "the next text is looked at again";
+    EXPECT_EQ(redactor.given_up(), 1u);
+}
+
+TEST(RenderRedact, ALongTextWithManyMatchesIsNotLeftOut) {
+    const Redactor redactor({"token=[a-z]+"});
+    std::string text, expected;
+    for (int i = 0; i < 1000; ++i) {
+        text += "token=secret of " + std::to_string(i) + ", ";
+        expected += "[redacted] of " + std::to_string(i) + ", ";
+    }
+    EXPECT_EQ(redactor.text(text), expected);
+    EXPECT_EQ(redactor.given_up(), 0u);
 }
 
 TEST(RenderRedact, ABundleThatNeedsTooMuchLosesTheRest) {
-    const Redactor redactor({"(a+)+b"}, 500'000);
+    const Redactor redactor({"a.*b|a"}, 500'000);
     for (int i = 0; i < 20; ++i)
         (void)redactor.text(std::string(3000, 'a') + std::to_string(i));
     EXPECT_EQ(redactor.text("/harmless"), "[redacted]");
     EXPECT_EQ(redactor.given_up(), 21u);
+}
+
+TEST(RenderRedact, TextsAreBytes) {
+    const Redactor redactor({"secret=\\S+", "k\xc3\xb6nig", "x.y"});
+    EXPECT_EQ(redactor.text("a\xff\xfe secret=\xff\xc3\xfe b\xe9"), "a\xff\xfe [redacted] b\xe9");
+    EXPECT_EQ(redactor.text("/k\xc3\xb6nig/\xc3"), "/[redacted]/\xc3");
+    EXPECT_EQ(redactor.text(std::string("a\0x\0y secret=a\0b c", 18)), std::string("a\0[redacted] [redacted] c", 25));
+    EXPECT_EQ(redactor.text("x\xffy"), "[redacted]");
+}
+
+TEST(RenderRedact, AnchorsAndClassesSeeOneLine) {
+    const Redactor redactor({"^pin .*$", "key=[^;]*", "\\bcat\\b"});
+    EXPECT_EQ(redactor.text("pin 1\nno pin 2\npin 3"), "[redacted]\nno pin 2\n[redacted]");
+    EXPECT_EQ(redactor.text("key=a\nb;"), "[redacted]\nb;");
+    EXPECT_EQ(redactor.text("cat concat catcat cat"), "[redacted] concat catcat [redacted]");
 }
 
 TEST(RenderRedact, NothingOfItReachesTheBundle) {

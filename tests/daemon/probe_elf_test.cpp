@@ -512,30 +512,5 @@ TEST_F(ProbeElf, SurvivesCorruptedFiles) {
     }
 }
 
-TEST(InstructionLength, OfWhatCompilersEmit) {
-    const std::pair<std::vector<std::uint8_t>, std::size_t> cases[] = {
-        {{0x55}, 1},                                         // push rbp
-        {{0xf3, 0x0f, 0x1e, 0xfa}, 4},                       // endbr64
-        {{0x48, 0x89, 0xe5}, 3},                             // mov rsp,rbp
-        {{0x48, 0x81, 0xec, 0, 1, 0, 0}, 7},                 // sub $0x100,rsp
-        {{0x64, 0x48, 0x8b, 0x04, 0x25, 0x28, 0, 0, 0}, 9},  // mov fs:0x28,rax
-        {{0x48, 0xb8, 1, 2, 3, 4, 5, 6, 7, 8}, 10},          // movabs
-        {{0x66, 0x81, 0x3f, 1, 2}, 5},                       // cmpw
-        {{0xf7, 0x05, 0, 0, 0, 0, 1, 2, 3, 4}, 10},          // testl $,rip
-        {{0xf7, 0xd8}, 2},                                   // neg
-        {{0x0f, 0x84, 0, 0, 0, 0}, 6},                       // je
-        {{0xc5, 0xf8, 0x77}, 3},                             // vzeroupper
-        {{0xc4, 0xe3, 0x7d, 0x19, 0xc1, 0x01}, 6},           // vextractf128
-        {{0x62, 0xf1, 0xfe, 0x48, 0x6f, 0x06}, 6},           // vmovdqu64
-        {{0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0}, 10}, // nopw cs:
-        {{0x06}, 0},                                         // not in 64-bit mode
-        {{0xe8, 0, 0}, 0},                                   // cut
-        {{0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x66, 0x90}, 0},
-    };
-    for (const auto &[bytes, length] : cases)
-        EXPECT_EQ(instruction_length(bytes), length) << std::hex << int(bytes[0]);
-    EXPECT_EQ(instruction_length({}), 0u);
-}
-
 } // namespace
 } // namespace incident::daemon

@@ -1,14 +1,13 @@
 #include "daemon/watch/heap/heap_functions.h"
 
+#include "capture/decode/x86_instruction.h"
 #include "daemon/probe/elf_image.h"
 #include "daemon/probe/function_leaves.h"
 #include "daemon/probe/probe_words.h"
 
-#include <Zydis/Zydis.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 
 namespace incident::daemon {
@@ -79,40 +78,18 @@ struct AllocatorFunction {
     bool indirect = false; // STT_GNU_IFUNC
 };
 
-bool writes_what_matters(const ZydisDecodedInstruction &instruction, const ZydisDecodedOperand *operands) {
-    static constexpr ZydisRegister kept[] = {
-        ZYDIS_REGISTER_RDI, ZYDIS_REGISTER_RSI, ZYDIS_REGISTER_RDX, ZYDIS_REGISTER_RSP, ZYDIS_REGISTER_RBP,
-        ZYDIS_REGISTER_RBX, ZYDIS_REGISTER_R12, ZYDIS_REGISTER_R13, ZYDIS_REGISTER_R14, ZYDIS_REGISTER_R15};
-    return std::any_of(operands, operands + instruction.operand_count, [&](const ZydisDecodedOperand &operand) {
-        return operand.type == ZYDIS_OPERAND_TYPE_REGISTER && (operand.actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) &&
-               std::ranges::find(kept, ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64,
-                                                                        operand.reg.value)) != std::end(kept);
-    });
-}
-
-bool changes_course(const ZydisDecodedInstruction &instruction) {
-    switch (instruction.meta.category) {
-    case ZYDIS_CATEGORY_CALL:
-    case ZYDIS_CATEGORY_RET:
-    case ZYDIS_CATEGORY_COND_BR:
-    case ZYDIS_CATEGORY_UNCOND_BR:
-    case ZYDIS_CATEGORY_SYSCALL:
-    case ZYDIS_CATEGORY_INTERRUPT:
-        return true;
-    default:
-        return false;
-    }
-}
+constexpr ZydisRegister kept[] = {ZYDIS_REGISTER_RDI, ZYDIS_REGISTER_RSI, ZYDIS_REGISTER_RDX, ZYDIS_REGISTER_RSP,
+                                  ZYDIS_REGISTER_RBP, ZYDIS_REGISTER_RBX, ZYDIS_REGISTER_R12, ZYDIS_REGISTER_R13,
+                                  ZYDIS_REGISTER_R14, ZYDIS_REGISTER_R15};
 
 // Where a function that is nothing but a direct jump leads to; 0: it is more, or jumps through a table.
 std::uint64_t only_jumps_to(const ElfImage &image, std::uint64_t address) {
+    constexpr std::size_t endbr64 = 4;
     const auto code = image.bytes(address, 16);
-    const std::size_t at = is_endbr64(code) ? 4 : 0;
-    std::int32_t distance = 0;
-    if (code.size() < at + 5 || code[at] != 0xe9)
-        return 0;
-    std::memcpy(&distance, code.data() + at + 1, sizeof(distance));
-    return address + at + 5 + static_cast<std::uint64_t>(static_cast<std::int64_t>(distance));
+    const std::size_t at = is_endbr64(code) ? endbr64 : 0;
+    const auto jump = capture::decode_x86(std::span(code).subspan(at));
+    const auto distance = jump && jump->mnemonic == ZYDIS_MNEMONIC_JMP ? jump->distance() : std::nullopt;
+    return distance ? address + at + jump->length + static_cast<std::uint64_t>(*distance) : 0;
 }
 
 void find_place(const ElfImage &image, const AllocatorFunction &function, const UprobeAbilities &abilities,
@@ -152,20 +129,15 @@ void find_place(const ElfImage &image, const AllocatorFunction &function, const 
 
 std::size_t cheap_entry(std::span<const std::uint8_t> code, const UprobeAbilities &abilities) {
     constexpr unsigned instructions_max = 8;
-    ZydisDecoder decoder;
-    if (!ZYAN_SUCCESS(ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64)))
-        return 0;
     std::size_t at = 0;
     for (unsigned i = 0; i < instructions_max && at < code.size(); ++i) {
         const auto rest = code.subspan(at);
         if (price_of(rest, abilities) == ProbePrice::Emulated)
             return at;
-        ZydisDecodedInstruction instruction;
-        ZydisDecodedOperand operands[ZYDIS_MAX_OPERAND_COUNT];
-        if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, rest.data(), rest.size(), &instruction, operands)) ||
-            changes_course(instruction) || writes_what_matters(instruction, operands))
+        const auto instruction = capture::decode_x86(rest);
+        if (!instruction || instruction->changes_course() || instruction->writes_any_of(kept))
             return 0;
-        at += instruction.length;
+        at += instruction->length;
     }
     return 0;
 }

@@ -4,7 +4,7 @@
 
 #include "bpf/heap.h"
 #include "capture/os/result.h"
-#include "daemon/probe/x86_instruction.h"
+#include "daemon/probe/probe_price.h"
 
 #include <cstdint>
 #include <span>

@@ -8,7 +8,7 @@ IMAGE_PACKAGES=apt,systemd,systemd-sysv,systemd-coredump,dbus,udev,kmod,mount,pr
 IMAGE_PACKAGES+=,iproute2,dmsetup,zstd,bpftool,gdb,python3-minimal
 # What incidentd, incidentctl and the victims are linked with.
 IMAGE_PACKAGES+=,libbpf1,libelf1,libdw1,libsystemd0,libspdlog1.10,libfmt9,libssl3
-IMAGE_PACKAGES+=,libdebuginfod1,libzydis4.0,libsimdjson14
+IMAGE_PACKAGES+=,libdebuginfod1,libzydis4.0,libsimdjson14,libre2-9
 IMAGE_PACKAGES+=,libarchive13,libgcc-s1,libstdc++6
 
 # Nothing of these is needed in a machine that lives for a minute.

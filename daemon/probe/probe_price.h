@@ -1,5 +1,5 @@
-// As much about x86-64 instructions as placing a probe takes: how long one is, and
-// whether the kernel emulates it under a uprobe or has to single-step it out of line.
+// What a uprobe on an instruction of x86-64 costs: whether the kernel emulates the instruction or has to single-step it
+// out of line.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,6 @@
 #include <string_view>
 
 namespace incident::daemon {
-
-// Length in bytes (1 … 15) of the 64-bit-mode instruction that begins the bytes; 0: not
-// one, or it goes on beyond them.
-std::size_t instruction_length(std::span<const std::uint8_t> bytes);
 
 // What a probe on an instruction costs.
 enum class ProbePrice {
