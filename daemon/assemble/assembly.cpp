@@ -12,12 +12,11 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <cstring>
 
 namespace incident::daemon {
 
 Assembler::Assembler(Recorder &recorder, rules::Engine &engine, const TriggerPlan &plan, const RuleHistory &history,
-                     capture::OsRoots os, std::string boot_id, rules::Nanoseconds deadline, Hooks hooks)
+                     const capture::OsRoots &os, std::string boot_id, rules::Nanoseconds deadline, Hooks hooks)
     : recorder_(recorder), engine_(engine), plan_(plan), history_(history), os_(os), boot_id_(std::move(boot_id)),
       deadline_ns_(static_cast<std::uint64_t>(deadline.count())), hooks_(std::move(hooks)), facts_(os), ooms_(os),
       quiet_losses_(recorder.loss_counts()) {}
@@ -84,6 +83,8 @@ void Assembler::take(std::span<const std::uint8_t> bytes) {
     case bpf::EVENT_OOM:
         if (const auto event = event_of<bpf::oom_event>(bytes))
             on_oom(*event);
+        break;
+    default: // no other kinds are sent
         break;
     }
 }

@@ -70,7 +70,7 @@ public:
         std::function<void(const bpf::trigger_head &)> on_permit;
     };
     Assembler(Recorder &recorder, rules::Engine &engine, const TriggerPlan &plan, const RuleHistory &history,
-              capture::OsRoots os, std::string boot_id, rules::Nanoseconds deadline, Hooks hooks);
+              const capture::OsRoots &os, std::string boot_id, rules::Nanoseconds deadline, Hooks hooks);
 
     // One event out of the ring buffer.
     void take(std::span<const std::uint8_t> bytes);

@@ -66,6 +66,7 @@ std::vector<std::string> conditions_of_bit(const TriggerPlan &plan, unsigned bit
 
 std::vector<std::string> conditions_of(const LatencyProbes::Load &load) {
     std::vector<std::string> conditions;
+    conditions.reserve(load.users.size());
     for (const WantedProbe *user : load.users)
         conditions.push_back(condition_key(user->rule, user->condition));
     return conditions;

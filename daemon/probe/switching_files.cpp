@@ -13,7 +13,7 @@ namespace incident::daemon {
 
 namespace {
 
-std::string_view name_of(std::string_view path) {
+std::string_view file_name(std::string_view path) {
     return path.substr(path.rfind('/') + 1);
 }
 
@@ -23,7 +23,8 @@ bool is_code(const capture::Mapping &mapping) {
 
 // Told by number or name first: an overlay's files have other numbers among the mappings than for stat().
 bool is_of(const capture::OsRoots &os, std::uint32_t pid, const capture::Mapping &mapping, const TargetName &probed) {
-    if (!is_code(mapping) || (mapping.inode != probed.identity.inode && name_of(mapping.path) != name_of(probed.path)))
+    if (!is_code(mapping) ||
+        (mapping.inode != probed.identity.inode && file_name(mapping.path) != file_name(probed.path)))
         return false;
     const auto identity = identify_mapped(os, pid, mapping);
     return identity && identity->same_file(probed.identity);

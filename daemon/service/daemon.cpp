@@ -17,8 +17,8 @@
 #include <systemd/sd-id128.h>
 
 #include <csignal>
-#include <cstring>
 #include <filesystem>
+#include <system_error>
 
 namespace incident::daemon {
 
@@ -82,6 +82,7 @@ std::string diagnostic_text(const rules::Diagnostic &diagnostic) {
 
 std::vector<std::string> texts(const std::vector<rules::Diagnostic> &diagnostics) {
     std::vector<std::string> all;
+    all.reserve(diagnostics.size());
     for (const auto &diagnostic : diagnostics)
         all.push_back(diagnostic_text(diagnostic));
     return all;
@@ -379,7 +380,8 @@ void Daemon::on_written() {
         const auto wanted = core_wanted_.extract(result.name);
         if (!result.error.empty() && !incidents_->bundle(result.name)) {
             ++counters_.failed;
-            ++counters_.failed_because[result.error_code ? std::strerror(result.error_code) : "see the journal"];
+            ++counters_.failed_because[result.error_code ? std::generic_category().message(result.error_code)
+                                                         : "see the journal"];
             continue;
         }
         ++counters_.committed;

@@ -62,7 +62,7 @@ std::uint64_t BlockedWatch::look(const Recorder &recorder, const TriggerPlan &pl
         const auto entry = recorder.process(thread.tgid);
         made.event = {now_ns, facts.of(thread.tgid, thread.process_start_boot_ns, entry, comm),
                       rules::BlockedEvent{waited, true, idle, before}};
-        made.trigger = std::move(trigger);
+        made.trigger = trigger;
         made.whom.t_ns = now_ns;
         made.whom.tgid = thread.tgid;
         made.whom.tid = thread.tid;

@@ -273,6 +273,7 @@ std::shared_ptr<HeapSource> HeapWatch::source(std::uint32_t pid, std::uint64_t s
 
 std::vector<HeapWatch::Line> HeapWatch::lines() const {
     std::vector<Line> lines;
+    lines.reserve(known_.size());
     for (const auto &[pid, known] : known_)
         lines.push_back({pid, known.comm, known.process->state()});
     std::ranges::sort(lines, {}, &Line::pid);

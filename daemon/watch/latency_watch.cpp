@@ -30,7 +30,7 @@ std::uint64_t ns_of(rules::Nanoseconds duration) {
 
 } // namespace
 
-LatencyWatch::LatencyWatch(Recorder &recorder, capture::OsRoots os)
+LatencyWatch::LatencyWatch(Recorder &recorder, const capture::OsRoots &os)
     : recorder_(recorder), os_(os), kernel_(recorder), probes_(kernel_, os, UprobeAbilities::here()) {}
 
 void LatencyWatch::set_rules(std::span<const rules::Rule> rules, const TriggerPlan &plan, std::uint64_t now_ns) {

@@ -16,7 +16,7 @@ namespace incident::daemon {
 
 class LatencyWatch {
 public:
-    LatencyWatch(Recorder &recorder, capture::OsRoots os);
+    LatencyWatch(Recorder &recorder, const capture::OsRoots &os);
 
     // The rules from now on.  Every process they are about is told of again by the kernel
     // side (EVENT_STARTED), for the generation of decisions moves on with the rules.

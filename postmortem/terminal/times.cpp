@@ -170,7 +170,7 @@ std::optional<std::int64_t> parse_iso_time(std::string_view text) {
         if ((!east && !skip(text, '-')) || !read_digits(text, 2, hours) || (skip(text, ':'), false) ||
             !read_digits(text, 2, minutes) || !text.empty())
             return std::nullopt;
-        offset = (east ? 1 : -1) * (hours * 60 + minutes) * 60 * second_ns;
+        offset = (east ? 1 : -1) * (std::int64_t{hours} * 60 + minutes) * 60 * second_ns;
     }
     const auto utc = utc_ns(when, fraction);
     return utc ? std::optional(*utc - offset) : std::nullopt;

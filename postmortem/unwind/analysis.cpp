@@ -1,5 +1,7 @@
 #include "postmortem/unwind/analysis.h"
 
+#include "postmortem/unwind/place_text.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,10 +10,6 @@
 namespace incident::postmortem {
 
 namespace {
-
-std::string hex(std::uint64_t value) {
-    return fmt::format("{:#x}", value);
-}
 
 Json text_or_null(const std::string &text) {
     return text.empty() ? Json() : Json(text);

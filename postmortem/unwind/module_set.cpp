@@ -148,7 +148,8 @@ ModuleState ModuleSet::state(std::size_t index) {
 
 // The kernel made it: its headers are true.  All of it lies in its only segment and the section headers behind.
 std::string vdso_of_this_process() {
-    const auto *bytes = reinterpret_cast<const char *>(getauxval(AT_SYSINFO_EHDR));
+    const unsigned long at = getauxval(AT_SYSINFO_EHDR);
+    const auto *bytes = reinterpret_cast<const char *>(at); // NOLINT(performance-no-int-to-ptr): the kernel says it so
     if (!bytes)
         return "";
     Elf64_Ehdr header;

@@ -1,6 +1,7 @@
 #include "rules/toml/toml_parse.h"
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <sstream>
 #include <toml.hpp>
@@ -135,11 +136,11 @@ private:
         for (const auto &[name, member] : value.as_table(std::nothrow)) {
             Node child = convert(member);
             child.key = KeyFinder(source_.line(child.at.line), child.at).find(name);
-            node.members.emplace_back(name, std::move(child));
+            node.members.push_back({name, std::move(child)});
         }
-        std::sort(node.members.begin(), node.members.end(), [](const auto &a, const auto &b) {
-            const Span &x = a.second.key, &y = b.second.key;
-            return std::tie(x.line, x.column, a.first) < std::tie(y.line, y.column, b.first);
+        std::sort(node.members.begin(), node.members.end(), [](const Member &a, const Member &b) {
+            const Span &x = a.node.key, &y = b.node.key;
+            return std::tie(x.line, x.column, a.name) < std::tie(y.line, y.column, b.name);
         });
     }
 
@@ -173,7 +174,7 @@ std::vector<ParserError::Mark> marks(std::string_view what) {
             continue;
         const std::string_view gutter = row.substr(0, bar);
         if (const std::size_t digit = gutter.find_first_of("123456789"); digit != std::string_view::npos) {
-            line = std::atoi(std::string(gutter.substr(digit, 9)).c_str());
+            std::from_chars(gutter.data() + digit, gutter.data() + gutter.size(), line);
         } else if (line > 0 && gutter.find_first_not_of(' ') == std::string_view::npos) {
             const std::size_t mark = row.find_first_of("^~", bar);
             if (mark != std::string_view::npos)
