@@ -9,7 +9,7 @@
 int main(int argc, char **argv) {
     using namespace incident::postmortem;
     signal(SIGPIPE, SIG_IGN); // a pager that was quit is an end of output, not of us
-    setlocale(LC_TIME, "");
+    setlocale(LC_TIME, "");   // NOLINT(concurrency-mt-unsafe): there are no threads yet
 
     FdOutput out(STDOUT_FILENO), err(STDERR_FILENO);
     Session session{.out = out, .err = err, .find_core = find_in_journal};

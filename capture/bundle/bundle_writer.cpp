@@ -129,7 +129,7 @@ Result<std::string> replace_directory(int parent, const std::string &twin, const
         if (errno != EINVAL && errno != ENOSYS)
             return fail(Error::system("exchange " + name));
     }
-    const std::string old = std::string(REPLACED_PREFIX) + name;
+    std::string old = std::string(REPLACED_PREFIX) + name;
     if (auto removed = remove_tree(parent, old); !removed)
         return fail(std::move(removed.error()));
     if (::renameat(parent, name.c_str(), parent, old.c_str()) != 0)

@@ -105,6 +105,7 @@ Ran run_bounded(std::function<void()> job, Clock::time_point until, Awaits await
 
 void run_collectors(std::vector<Collector> collectors, Checks checks, std::chrono::milliseconds span, Collected &into) {
     std::vector<std::string> names;
+    names.reserve(collectors.size());
     for (const Collector &collector : collectors)
         names.push_back(collector.name);
     auto session = std::make_shared<Session>();

@@ -23,7 +23,7 @@ namespace {
 
 // clone(2): the low byte is the signal the parent gets, not a flag.
 void append_clone_flags(std::string &out, std::uint64_t value) {
-    const int exit_signal = value & 0xff;
+    const int exit_signal = static_cast<int>(value & 0xff);
     if (value & ~0xffull) {
         append_set(out, tables::set_clone, value & ~0xffull);
         if (!exit_signal)
@@ -125,7 +125,8 @@ bool append_futex(std::string &out, Shape shape, std::uint64_t operation, std::u
     const bool waits = command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET || command == FUTEX_LOCK_PI ||
                        command == FUTEX_LOCK_PI2 || command == FUTEX_WAIT_REQUEUE_PI;
     const bool bits = command == FUTEX_WAIT_BITSET || command == FUTEX_WAKE_BITSET;
-    if (shape == Shape::FutexVal2 && moves) {
+    if ((shape == Shape::FutexVal2 && moves) ||
+        (shape == Shape::FutexVal3 && moves && command != FUTEX_WAKE_OP && command != FUTEX_REQUEUE)) {
         append_number(out, static_cast<std::uint32_t>(value));
     } else if ((shape == Shape::FutexVal2 && waits) ||
                (shape == Shape::FutexUaddr2 && (moves || command == FUTEX_WAIT_REQUEUE_PI))) {
@@ -134,8 +135,6 @@ bool append_futex(std::string &out, Shape shape, std::uint64_t operation, std::u
         value == FUTEX_BITSET_MATCH_ANY ? void(out += "FUTEX_BITSET_MATCH_ANY") : append_hex(out, value);
     } else if (shape == Shape::FutexVal3 && command == FUTEX_WAKE_OP) {
         append_hex(out, value);
-    } else if (shape == Shape::FutexVal3 && moves && command != FUTEX_REQUEUE) {
-        append_number(out, static_cast<std::uint32_t>(value));
     } else {
         return false;
     }

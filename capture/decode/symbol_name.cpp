@@ -32,13 +32,13 @@ void append(const char *bytes, std::size_t length, void *opaque) {
     if (output.text.size() + length <= demangled_max)
         output.text.append(bytes, length);
     else if (std::all_of(bytes, bytes + length, [](char c) { return static_cast<unsigned char>(c) < 0x80; }))
-        std::longjmp(output.enough, 1);
+        std::longjmp(output.enough, 1); // NOLINT(cert-err52-cpp): C cannot be left by an exception
 }
 
 using Demangler = int (*)(const char *, int, demangle_callbackref, void *);
 
 bool demangle_into(Output &output, Demangler demangler, const char *symbol, int options) {
-    if (setjmp(output.enough))
+    if (setjmp(output.enough)) // NOLINT(cert-err52-cpp): see append
         return false;
     return demangler(symbol, options, append, &output) != 0;
 }

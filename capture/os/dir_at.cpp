@@ -112,7 +112,7 @@ Status for_each_entry(int dir, const std::function<void(const char *, unsigned c
     own.release();
     for (;;) {
         errno = 0;
-        const dirent *entry = ::readdir(stream.get());
+        const dirent *entry = ::readdir(stream.get()); // NOLINT(concurrency-mt-unsafe): the stream is this call's own
         if (!entry)
             break;
         const std::string_view name = entry->d_name;

@@ -42,7 +42,7 @@ Status flush_all(int dir, const std::vector<std::string> &paths) {
         try {
             while (threads.size() + 1 < std::min(THREADS, paths.size()))
                 threads.emplace_back(work);
-        } catch (const std::system_error &) {
+        } catch (const std::system_error &) { // NOLINT(bugprone-empty-catch): nothing is lost by it
             // No more threads to be had: those there are do it, this one among them.
         }
         work();

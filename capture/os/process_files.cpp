@@ -12,6 +12,7 @@
 #include <sys/sysmacros.h>
 
 #include <optional>
+#include <system_error>
 
 namespace incident::capture {
 
@@ -21,17 +22,21 @@ Error no_regular_file() {
     return Error{"not a regular file", 0};
 }
 
+Error last_error() {
+    return Error{std::generic_category().message(errno), errno};
+}
+
 // Of a descriptor that only stands for a path (O_PATH): that very file, for reading.
 Result<UniqueFd> reopen(const UniqueFd &found) {
     struct stat status {};
     if (::fstat(found.get(), &status) != 0)
-        return fail(Error{std::strerror(errno), errno});
+        return fail(last_error());
     if (!S_ISREG(status.st_mode))
         return fail(no_regular_file());
     const std::string self = fmt::format("/proc/self/fd/{}", found.get());
     UniqueFd file(retry([&] { return ::open(self.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC); }));
     if (!file)
-        return fail(Error{std::strerror(errno), errno});
+        return fail(last_error());
     return file;
 }
 
@@ -68,7 +73,7 @@ Result<UniqueFd> open_regular(int root, const std::string &path) {
     const UniqueFd found(static_cast<int>(
         retry([&] { return ::syscall(SYS_openat2, root >= 0 ? root : AT_FDCWD, path.c_str(), &how, sizeof how); })));
     if (!found)
-        return fail(Error{std::strerror(errno), errno});
+        return fail(last_error());
     return reopen(found);
 }
 
@@ -82,7 +87,7 @@ Result<UniqueFd> open_root_of(int process) {
 Result<UniqueFd> open_executable_of(int process) {
     const UniqueFd found(retry([&] { return ::openat(process, "exe", O_PATH | O_CLOEXEC); }));
     if (!found)
-        return fail(Error{std::strerror(errno), errno});
+        return fail(last_error());
     return reopen(found);
 }
 

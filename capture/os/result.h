@@ -18,7 +18,7 @@ struct Error {
 
     static Error system(std::string_view doing, int code = errno) {
         Error error{std::string(doing), code};
-        error.what.append(": ").append(std::strerror(code));
+        error.what.append(": ").append(std::strerror(code)); // NOLINT(concurrency-mt-unsafe): glibc's is safe
         return error;
     }
 

@@ -59,7 +59,7 @@ private:
         return std::max<std::uint64_t>(process_.threads_expected, process_.threads.size());
     }
 
-    void because(std::string reason) { reasons_.push_back(valid_utf8(reason)); }
+    void because(std::string_view reason) { reasons_.push_back(valid_utf8(reason)); }
 
     void loss(std::string_view where, std::string_view reason, std::uint64_t count) {
         if (count == 0)

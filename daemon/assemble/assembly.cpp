@@ -12,12 +12,11 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
-#include <cstring>
 
 namespace incident::daemon {
 
 Assembler::Assembler(Recorded &recorder, RulesInForce &rules, FactsCache &facts, AssemblyListener &listener,
-                     const Clock &clock, capture::OsRoots os, std::string boot_id, rules::Nanoseconds deadline)
+                     const Clock &clock, const capture::OsRoots &os, std::string boot_id, rules::Nanoseconds deadline)
     : recorder_(recorder), rules_(rules), facts_(facts), listener_(listener), clock_(clock), os_(os),
       boot_id_(std::move(boot_id)), deadline_ns_(static_cast<std::uint64_t>(deadline.count())), ooms_(os),
       quiet_losses_(recorder.loss_counts()) {}
@@ -75,7 +74,7 @@ void Assembler::take(std::span<const std::uint8_t> bytes) {
         if (const auto event = event_of<bpf::oom_event>(bytes))
             on_oom(*event);
         break;
-    default:
+    default: // a watch's
         if (!listener_.on_other(*header, bytes))
             ++counters_.outdated;
     }

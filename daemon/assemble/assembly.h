@@ -70,7 +70,7 @@ class Assembler {
 public:
     // All that is given by reference outlives it.  deadline: how long an assembly waits for what is still to come.
     Assembler(Recorded &recorder, RulesInForce &rules, FactsCache &facts, AssemblyListener &listener,
-              const Clock &clock, capture::OsRoots os, std::string boot_id, rules::Nanoseconds deadline);
+              const Clock &clock, const capture::OsRoots &os, std::string boot_id, rules::Nanoseconds deadline);
 
     // One event out of the ring buffer.
     void take(std::span<const std::uint8_t> bytes);

@@ -72,10 +72,13 @@ void Assembler::add_thread(Assembly &assembly, const bpf::thread_event &event, s
     thread.event->stack_length = static_cast<__u32>(stack.size());
     thread.stack.assign(stack.begin(), stack.end());
     thread.returns = returns;
-    if (event.slot == ~0u)
+    if (event.slot == ~0u) {
         thread.missing = "no syscalls: it made none while recorded, or had no ring (see losses)";
-    else if (!(thread.rings = recorder_.read(event.slot, event.generation)))
-        thread.missing = "no syscalls: its ring was already used again";
+    } else {
+        thread.rings = recorder_.read(event.slot, event.generation);
+        if (!thread.rings)
+            thread.missing = "no syscalls: its ring was already used again";
+    }
     if (event.slot != ~0u && pinned)
         recorder_.release(event.slot);
     if (assembly.rule)

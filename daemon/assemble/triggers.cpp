@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
 namespace incident::daemon {
 
@@ -169,6 +168,8 @@ std::vector<Occurrence> occurrences_of(std::span<const std::uint8_t> bytes, Fact
         break;
     case bpf::TRIGGER_SIGNAL:
         made = decoded(bytes, of_signal);
+        break;
+    default: // no other kinds are sent
         break;
     }
     if (made)

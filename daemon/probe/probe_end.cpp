@@ -30,7 +30,7 @@ bool ProbeEnd::has_return_probes(const Sites &sites) {
 
 // no_return_probe: why the kernel's return probes are not to be used; "": whatever runs says so.
 // The reader keeps the file: one that hangs is left to it.
-Result<Sites> ProbeEnd::resolve(std::shared_ptr<TargetFile> file, std::string no_return_probe,
+Result<Sites> ProbeEnd::resolve(const std::shared_ptr<TargetFile> &file, std::string no_return_probe,
                                 const ProbeTools &tools) const {
     const std::string what =
         point_.kind == ProbePoint::Kind::Usdt ? point_.provider + ":" + point_.name : point_.symbol;
@@ -282,6 +282,7 @@ CallTraps ProbeEnd::traps() const {
 
 std::vector<std::string> ProbeEnd::paths() const {
     std::vector<std::string> paths;
+    paths.reserve(files_.size());
     for (const auto &file : files_)
         paths.push_back(file.target.path);
     return paths;

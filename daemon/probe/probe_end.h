@@ -92,7 +92,7 @@ private:
     };
 
     static bool has_return_probes(const std::vector<ProbeSite> &sites);
-    Result<std::vector<ProbeSite>> resolve(std::shared_ptr<TargetFile> file, std::string no_return_probe,
+    Result<std::vector<ProbeSite>> resolve(const std::shared_ptr<TargetFile> &file, std::string no_return_probe,
                                            const ProbeTools &tools) const;
     void refuse(const FileIdentity &identity, const Error &refusal);
     Result<Links> put(const File &file, std::optional<std::uint32_t> pid, const ProbeTools &tools) const;

@@ -154,6 +154,7 @@ Result<std::vector<FoundFunction>> choose(const Found &found) {
     std::set<std::string> distinct;
     for (const auto &function : all)
         distinct.insert(function.text());
+    names.reserve(all.size());
     for (const auto &function : all)
         names.push_back(distinct.size() == all.size() ? function.text() : function.symbol);
     return fail(fmt::format("{} functions have this name: {}", all.size(), list_names(names)));
@@ -333,7 +334,7 @@ Result<std::vector<ProbeSite>> find_function(int fd, const FunctionSpec &spec, c
         debug_fd = open_debug_file(fd, debug);
         if (debug_fd)
             if (const auto other = ElfImage::read(debug_fd.get()))
-                walk(*other); // what it has lost of itself is only not found
+                (void)walk(*other); // what it has lost of itself is only not found
     }
     if (!image->has_symbols() && !image->has_dynamic_symbols() && !debug_fd)
         return fail("the file is stripped and its debug file is not installed");

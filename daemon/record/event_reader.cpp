@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 namespace incident::daemon {
@@ -61,7 +60,7 @@ void EventReader::fill(std::size_t most) {
 
 void EventReader::run() {
     if (::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), niceness))
-        spdlog::debug("the ring buffer is read at ordinary priority: {}", std::strerror(errno));
+        spdlog::debug("{}", Error::system("the ring buffer is read at ordinary priority").what);
     pollfd waited[] = {{recorder_.fd(), POLLIN, 0}, {stop_.get(), POLLIN, 0}};
     for (;;) {
         ::poll(waited, std::size(waited), -1);

@@ -26,7 +26,7 @@ std::string places_of_modules(const std::string &path) {
         std::istringstream words(line);
         std::string name, size, uses, users, state, address;
         words >> name >> size >> uses >> users >> state >> address;
-        places += name + " " + address + "\n";
+        places.append(name).append(" ").append(address).append("\n");
     }
     return places;
 }

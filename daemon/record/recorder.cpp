@@ -44,14 +44,16 @@ int keep_libbpf_message(libbpf_print_level level, const char *format, va_list ar
     return length;
 }
 
-// The last lines of what libbpf said: the verifier's verdict stands at the end.
-std::string libbpf_tail(std::size_t lines) {
+Error libbpf_error(std::string_view doing, int code) {
+    constexpr std::size_t lines = 6;
     const std::string &log = libbpf_log();
     std::size_t at = log.size();
     for (std::size_t seen = 0; at > 0 && seen <= lines; --at)
         if (log[at - 1] == '\n')
             ++seen;
-    return log.substr(at ? at + 1 : 0);
+    Error error = Error::system(doing, code);
+    error.what.append("\n").append(log, at ? at + 1 : 0);
+    return error;
 }
 
 MemoryPlan plan_memory(const rules::Config::Record &record, std::uint32_t pid_max) {
@@ -132,8 +134,7 @@ Status Recorder::Impl::load(std::uint32_t stack_bytes) {
                 sizeof(classes));
     leave_out_what_is_missing();
     if (const int error = recorder_bpf__load(skeleton))
-        return fail(Error{
-            fmt::format("the kernel refused the BPF programs: {}\n{}", std::strerror(-error), libbpf_tail()), -error});
+        return fail(libbpf_error("the kernel refused the BPF programs", -error));
     if (auto filled = fill_free_slots(); !filled)
         return filled;
 
@@ -162,8 +163,7 @@ Status Recorder::Impl::load(std::uint32_t stack_bytes) {
         return fail(Error::system("counting CPUs", -possible));
     cpus = static_cast<std::uint32_t>(possible);
     if (const int error = recorder_bpf__attach(skeleton))
-        return fail(
-            Error{fmt::format("attaching the BPF programs: {}\n{}", std::strerror(-error), libbpf_tail()), -error});
+        return fail(libbpf_error("attaching the BPF programs", -error));
     timespec now{};
     ::clock_gettime(CLOCK_BOOTTIME, &now);
     skeleton->bss->recording_since_boot_ns = now.tv_sec * 1'000'000'000ull + now.tv_nsec;

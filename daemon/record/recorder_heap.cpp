@@ -102,8 +102,7 @@ Result<std::unique_ptr<HeapKernel>> HeapKernel::load() {
     if (!impl.skeleton)
         return fail(Error::system("opening the heap recorder's programs"));
     if (const int error = heap_bpf__load(impl.skeleton))
-        return fail(Error{
-            fmt::format("loading the heap recorder's programs: {}\n{}", std::strerror(-error), libbpf_tail()), -error});
+        return fail(libbpf_error("loading the heap recorder's programs", -error));
     auto accounts =
         Mapping::of(bpf_map__fd(impl.skeleton->maps.heap_accounts), sizeof(bpf::heap_account), HEAP_PROCESSES, true);
     if (!accounts)

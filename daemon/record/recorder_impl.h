@@ -57,8 +57,8 @@ private:
 // libbpf's own messages of the current operation: shown only where it fails.
 std::string &libbpf_log();
 int keep_libbpf_message(libbpf_print_level level, const char *format, va_list arguments);
-// The last lines of what libbpf said: the verifier's verdict stands at the end.
-std::string libbpf_tail(std::size_t lines = 6);
+// With the last lines of what libbpf said: the verifier's verdict stands at the end.
+Error libbpf_error(std::string_view doing, int code);
 
 // Whether the program is one of those that are always attached.
 bool is_core_program(std::string_view name);

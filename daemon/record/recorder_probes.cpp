@@ -168,8 +168,7 @@ Result<Attached> Recorder::attach_txg_fentry() {
             return fail(Error::system(fmt::format("sharing map {}", bpf_map__name(from)), -error));
     }
     if (const int error = txg_fentry_bpf__load(opened))
-        return fail(
-            Error{fmt::format("loading fentry/spa_sync: {}\n{}", std::strerror(-error), libbpf_tail()), -error});
+        return fail(libbpf_error("loading fentry/spa_sync", -error));
     if (const int error = txg_fentry_bpf__attach(opened))
         return fail(Error::system("attaching fentry/spa_sync", -error));
     return owner;

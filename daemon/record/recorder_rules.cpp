@@ -76,7 +76,7 @@ std::string Recorder::Impl::attach(const std::string &name) {
     libbpf_log().clear();
     bpf_link *link = bpf_program__attach(program);
     if (!link)
-        return fmt::format("attaching {}: {}", section, std::strerror(errno));
+        return Error::system(fmt::format("attaching {}", section)).what;
     links[name].reset(link);
     return {};
 }
@@ -168,7 +168,7 @@ void Recorder::Impl::apply_tracepoints() {
             bpf_link *link = bpf_program__attach_tracepoint_opts(skeleton->progs.tracepoint_hit, name.category.c_str(),
                                                                  name.name.c_str(), &options);
             if (!link) {
-                state.reason = fmt::format("attaching tracepoint {}: {}", place, std::strerror(errno));
+                state.reason = Error::system("attaching tracepoint " + place).what;
                 continue;
             }
             links[place].reset(link);

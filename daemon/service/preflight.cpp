@@ -1,5 +1,7 @@
 #include "daemon/service/preflight.h"
 
+#include "capture/os/kernel_release.h"
+
 #include <fmt/format.h>
 #include <linux/capability.h>
 #include <sys/syscall.h>
@@ -7,7 +9,6 @@
 #include <unistd.h>
 
 #include <cstdint>
-#include <cstdio>
 
 namespace incident::daemon {
 
@@ -41,15 +42,13 @@ Status preflight(const std::string &sys_root) {
                                     ::geteuid(), lacking));
     }
     utsname name{};
-    int major = 0, minor = 0;
-    if (::uname(&name) == 0 && std::sscanf(name.release, "%d.%d", &major, &minor) == 2 &&
-        (major < 6 || (major == 6 && minor < 1)))
+    const auto version = ::uname(&name) == 0 ? capture::kernel_version(name.release) : std::nullopt;
+    if (version && *version < capture::oldest_kernel)
         return fail(fmt::format("kernel {} is too old: 6.1 or newer is needed", name.release));
     const std::string btf = sys_root + "/kernel/btf/vmlinux";
     if (::access(btf.c_str(), R_OK))
-        return fail(
-            fmt::format("no kernel BTF ({}: {}): a kernel with CONFIG_DEBUG_INFO_BTF=y is needed, and /sys mounted",
-                        btf, std::strerror(errno)));
+        return fail(fmt::format("no kernel BTF ({}): a kernel with CONFIG_DEBUG_INFO_BTF=y is needed, and /sys mounted",
+                                Error::system(btf).what));
     return {};
 }
 

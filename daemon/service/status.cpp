@@ -66,6 +66,7 @@ std::string utc_text(std::int64_t seconds) {
 
 std::vector<capture::Loss> lost_incidents(const IncidentCounters &counters) {
     std::vector<capture::Loss> losses;
+    losses.reserve(counters.failed_because.size());
     for (const auto &[reason, count] : counters.failed_because)
         losses.push_back({"incidents", "not written: " + reason, count});
     return losses;

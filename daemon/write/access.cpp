@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstring>
 #include <filesystem>
 #include <vector>
 
@@ -28,8 +27,8 @@ Result<gid_t> gid_of(const std::string &group) {
         room.resize(room.size() * 2); // many members
     if (found)
         return found->gr_gid;
-    return fail(Error{fmt::format("[access] group = \"{}\": {}", group, error ? std::strerror(error) : "no such group"),
-                      error ? error : ENOENT});
+    const std::string named = fmt::format("[access] group = \"{}\"", group);
+    return fail(error ? Error::system(named, error) : Error{named + ": no such group", ENOENT});
 }
 
 // Ownership first: a change of group takes set-group-ID away.  Links are left alone.

@@ -46,7 +46,7 @@ Result<pid_t> start(const std::string &program, const std::string &state, const 
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
     if (error)
-        return fail(Error{fmt::format("cannot start {}: {}", program, std::strerror(error)), error});
+        return fail(Error::system("cannot start " + program, error));
     return child;
 }
 
@@ -142,7 +142,7 @@ Result<capture::BundleAnalysis> Analyst::analyse(const std::string &bundle) {
     // Before it gets far; its threads and children inherit them.
     ::setpriority(PRIO_PROCESS, static_cast<id_t>(*child), low_priority);
     if (!first_for_memory(*child))
-        spdlog::debug("{}: analysed at incidentd's own oom_score_adj: {}", bundle, std::strerror(errno));
+        spdlog::debug("{}", Error::system(bundle + ": analysed at incidentd's own oom_score_adj").what);
     const rlimit answer{answer_max, answer_max};
     ::prlimit(*child, RLIMIT_FSIZE, &answer, nullptr);
 

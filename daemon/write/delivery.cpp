@@ -10,7 +10,7 @@
 #include <sys/random.h>
 
 #include <algorithm>
-#include <cstring>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -179,7 +179,8 @@ void Delivery::on_committed(const WriteResult &result) {
     const auto wanted = core_wanted_.extract(result.name);
     if (!result.error.empty() && !incidents_.bundle(result.name)) {
         ++counters_.failed;
-        ++counters_.failed_because[result.error_code ? std::strerror(result.error_code) : "see the journal"];
+        ++counters_.failed_because[result.error_code ? std::generic_category().message(result.error_code)
+                                                     : "see the journal"];
         return;
     }
     ++counters_.committed;

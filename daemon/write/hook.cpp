@@ -78,7 +78,10 @@ Status Hook::connect() {
     if (error < 0)
         return fail(Error::system("D-Bus", -error));
     bus_.reset(bus);
-    if ((error = sd_bus_set_address(bus, address_.c_str())) < 0 || (error = sd_bus_start(bus)) < 0)
+    error = sd_bus_set_address(bus, address_.c_str());
+    if (error >= 0)
+        error = sd_bus_start(bus);
+    if (error < 0)
         return fail(Error::system("connecting to systemd", -error));
     if (loop_)
         return loop_->on_bus(bus);
@@ -102,7 +105,7 @@ Status Hook::ask(const std::string &incident) {
     if (sent < 0)
         return fail(Error::system("asking systemd", -sent));
     sd_bus_slot_set_destroy_callback(slot, [](void *data) { delete static_cast<Asked *>(data); });
-    asked.release(); // the slot's, which the connection frees after the answer
+    (void)asked.release(); // the slot's, which the connection frees after the answer
     sd_bus_slot_set_floating(slot, 1);
     sd_bus_slot_unref(slot);
     ++unanswered_;

@@ -7,8 +7,6 @@
 #include <sys/uio.h>
 #include <systemd/sd-journal.h>
 
-#include <cstring>
-
 namespace incident::daemon {
 
 namespace {
@@ -115,11 +113,12 @@ Status send_incident_entry(const capture::Bundle &bundle, const std::string &pat
         return fail("incident.json: not a JSON object");
     const auto fields = incident_fields(incident, path);
     std::vector<iovec> parts;
+    parts.reserve(fields.size());
     for (const std::string &field : fields)
         parts.push_back({const_cast<char *>(field.data()), field.size()});
     const int sent = sd_journal_sendv(parts.data(), static_cast<int>(parts.size()));
     if (sent < 0 && sent != -ENOENT && sent != -ECONNREFUSED) // nobody keeps a journal here
-        return fail(Error{fmt::format("journal: {}", std::strerror(-sent)), -sent});
+        return fail(Error::system("journal", -sent));
     return {};
 }
 

@@ -1,12 +1,14 @@
 #include "postmortem/core/temp_dir.h"
 
+#include "capture/os/environment.h"
+
 #include <cstdlib>
 #include <filesystem>
 
 namespace incident::postmortem {
 
 Result<TempDir> TempDir::make() {
-    const char *base = getenv("TMPDIR");
+    const char *base = capture::environment("TMPDIR");
     std::string path = std::string(base && *base == '/' ? base : "/var/tmp") + "/incidentctl-XXXXXX";
     if (!mkdtemp(path.data())) // 0700
         return fail(Error::system("cannot make a temporary directory " + path + " (TMPDIR names another place)"));

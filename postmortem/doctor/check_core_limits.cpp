@@ -15,7 +15,7 @@ namespace {
 
 // For a process of a unit: from its next start on.  The others, and now: their limit as they run.
 std::string lift_limit(const Process &process) {
-    const std::string now = fmt::format("prlimit --pid {} --core=unlimited", process.facts.pid);
+    std::string now = fmt::format("prlimit --pid {} --core=unlimited", process.facts.pid);
     if (!process.facts.unit.ends_with(".service"))
         return now;
     const std::string directory = shell_word(fmt::format("/etc/systemd/system/{}.d", process.facts.unit));
@@ -103,7 +103,7 @@ Findings check_dumpable(const Host &host) {
     const std::string fix = "sysctl -w fs.suid_dumpable=2";
     Findings findings = blocked(
         host, [](const Process &process) { return process.hidden ? "it is not dumpable, fs.suid_dumpable is 0" : ""; },
-        [&](const Process &) { return fix; }, "when it crashes there is mini.core, and no core");
+        [&](const Process &) { return std::string(fix); }, "when it crashes there is mini.core, and no core");
     if (findings.empty())
         findings.push_back(
             warn("fs.suid_dumpable is 0", "services that start as root and change their user dump no core", fix));

@@ -1,9 +1,9 @@
 // What the kernel must be and allow before a program of ours is loaded (daemon/service/preflight.cpp refuses to
 // start where the first two fail).
+#include "capture/os/kernel_release.h"
 #include "postmortem/doctor/checks.h"
 #include "postmortem/doctor/host.h"
 
-#include <cstdio>
 #include <fmt/format.h>
 
 namespace incident::postmortem::doctor {
@@ -12,10 +12,10 @@ Findings check_release(const Host &host) {
     const auto release = host.read("/proc/sys/kernel/osrelease");
     if (!release)
         return {unknown(release.error().what)};
-    unsigned major = 0, minor = 0;
-    if (std::sscanf(release->c_str(), "%u.%u", &major, &minor) != 2)
+    const auto version = capture::kernel_version(*release);
+    if (!version)
         return {unknown("the kernel calls itself " + *release)};
-    if (major < 6 || (major == 6 && minor < 1))
+    if (*version < capture::oldest_kernel)
         return {bad("kernel " + *release, "incidentd needs 6.1 or newer and does not start",
                     host.install("linux-image-amd64", "kernel") + " && systemctl reboot")};
     const auto machine = host.read("/proc/sys/kernel/arch"); // since 6.1

@@ -1,12 +1,12 @@
 // Where bundles are kept: whose it is, and how much room there is.
+#include "capture/os/dir_at.h"
 #include "postmortem/doctor/checks.h"
 #include "postmortem/doctor/host.h"
 #include "postmortem/terminal/times.h"
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
-#include <dirent.h>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <iterator>
 #include <memory>
@@ -63,7 +63,7 @@ Findings judge_entry(const Entry &state, const Entry &entry, std::optional<std::
 Findings judge_state(const Host &host, std::optional<std::uint32_t> gid) {
     Entry state{host.questions().state};
     if (::stat(state.path.c_str(), &state.st) != 0)
-        return {unknown(fmt::format("{}: {}", state.path, std::strerror(errno)), host.as_root())};
+        return {unknown(Error::system(state.path).what, host.as_root())};
     if (!S_ISDIR(state.st.st_mode))
         return {bad(state.path + " is no directory", "no incident can be kept", "")};
     const std::string path = shell_word(state.path);
@@ -77,18 +77,19 @@ Findings judge_state(const Host &host, std::optional<std::uint32_t> gid) {
     if (gid && !group_enters(state, *gid))
         findings.push_back(
             bad(mode_text(state), "the group of [access] cannot read the incidents", restart_or("chmod 0711 " + path)));
-    const std::unique_ptr<DIR, decltype([](DIR *dir) { ::closedir(dir); })> listing(::opendir(state.path.c_str()));
-    if (!listing) {
-        findings.push_back(unknown(fmt::format("{}: {}", state.path, std::strerror(errno)), host.as_root()));
+    const UniqueFd directory(::open(state.path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    if (!directory) {
+        findings.push_back(unknown(Error::system(state.path).what, host.as_root()));
         return findings;
     }
-    std::vector<std::string> names;
-    while (const dirent *found = ::readdir(listing.get()))
-        if (const std::string_view name = found->d_name; name != "." && name != "..")
-            names.emplace_back(name);
-    std::ranges::sort(names);
-    for (const std::string &name : names) {
-        Entry entry{state.path + "/" + name};
+    auto entries = capture::list_dir(directory.get());
+    if (!entries) {
+        findings.push_back(unknown(fmt::format("{}: {}", state.path, entries.error().what), host.as_root()));
+        return findings;
+    }
+    std::ranges::sort(*entries, {}, &capture::DirEntry::name);
+    for (const capture::DirEntry &found : *entries) {
+        Entry entry{state.path + "/" + found.name};
         if (::lstat(entry.path.c_str(), &entry.st) == 0 && !S_ISLNK(entry.st.st_mode))
             std::ranges::move(judge_entry(state, entry, gid), std::back_inserter(findings));
     }
@@ -104,8 +105,8 @@ Findings check_state_directory(const Host &host) {
     if (::stat(state.c_str(), &st) != 0 && errno == ENOENT)
         return {bad(state + " is not there", "incidentd has not run yet on this host, or with another --state",
                     "systemctl enable --now incidentd")};
-    std::optional<std::uint32_t> gid;
-    if (!group.empty() && !(gid = host.gid_of_group(group)))
+    const std::optional<std::uint32_t> gid = group.empty() ? std::nullopt : host.gid_of_group(group);
+    if (!group.empty() && !gid)
         return {bad(fmt::format("[access] group = \"{}\": there is no such group", group),
                     "its members cannot read incidents", "groupadd --system " + shell_word(group))};
     Findings findings = judge_state(host, gid);

@@ -43,6 +43,7 @@ std::string commands(const std::vector<const ElfFacts *> &files) {
 
 std::vector<std::string> names(const std::vector<const ElfFacts *> &files) {
     std::vector<std::string> paths;
+    paths.reserve(files.size());
     for (const ElfFacts *file : files)
         paths.push_back(file->path);
     return paths;

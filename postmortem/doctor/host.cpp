@@ -2,6 +2,7 @@
 
 #include "capture/decode/syscalls.h"
 #include "capture/os/config_files.h"
+#include "capture/os/environment.h"
 #include "capture/os/maps.h"
 #include "capture/os/number.h"
 #include "capture/os/proc_file.h"
@@ -16,7 +17,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/magic.h>
@@ -115,7 +115,7 @@ Host::Host(std::string root)
       failed_units([this] { return failed_units_of_systemd(booted_with_systemd()); }),
       ask([](const std::string &state) { return ask_daemon(state, "status"); }), gid_of_group(system_group),
       run(run_program), root_user(::geteuid() == 0), root_(std::move(root)) {
-    if (const char *urls = std::getenv("DEBUGINFOD_URLS"))
+    if (const char *urls = capture::environment("DEBUGINFOD_URLS"))
         debuginfod_urls = urls;
     os_.proc = root_ + os_.proc;
     os_.sys = root_ + os_.sys;

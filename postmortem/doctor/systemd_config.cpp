@@ -84,6 +84,7 @@ SystemdConfig read_systemd_config(const std::string &root, const std::string &na
         break;
     }
     std::vector<std::string> drop_in_directories;
+    drop_in_directories.reserve(std::size(directories));
     for (const std::string directory : directories)
         drop_in_directories.push_back(directory + "/" + name + ".d");
     // A link to /dev/null, which masks, reads as an empty file.

@@ -74,6 +74,7 @@ std::int64_t grown_count(const capture::HeapSums &sums) {
 
 void tell(HeapFindings &findings) {
     std::vector<std::uint64_t> addresses;
+    addresses.reserve(findings.pointers.size());
     for (const HeapPointer &pointer : findings.pointers)
         addresses.push_back(pointer.biography.address);
     const Lives lives = lives_about(findings.heap, addresses);

@@ -21,7 +21,8 @@ template <std::size_t N> void put_text(char (&to)[N], std::string_view text) {
 } // namespace
 
 void CoreNotes::add(std::uint32_t type, std::string_view description) {
-    constexpr std::string_view name("CORE", 5);
+    static constexpr char owner[] = "CORE";
+    constexpr std::string_view name(owner, sizeof owner); // with its NUL
     const Elf64_Nhdr header{name.size(), static_cast<Elf64_Word>(description.size()), type};
     bytes_ += bytes_of(header);
     bytes_ += name;

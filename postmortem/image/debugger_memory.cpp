@@ -95,6 +95,7 @@ void MemoryBuilder::list_modules() {
     }
     const std::vector<LinkMapEntry> entries = link_map_entries(*program);
     std::vector<AddressRange> taken;
+    taken.reserve(image_.modules.size());
     for (const ImageModule &module : image_.modules)
         taken.push_back({module.start, module.end});
     const auto at = unused_address(image_.maps, image_.memory, std::move(taken), link_map_size(entries));

@@ -4,7 +4,6 @@
 #include "capture/os/process_files.h"
 
 #include <cerrno>
-#include <cstring>
 #include <fcntl.h>
 
 namespace incident::postmortem {
@@ -54,7 +53,7 @@ std::vector<ModuleFile> open_module_files(const CrashImage &image, const std::st
     if (!root.empty()) {
         top = UniqueFd(::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
         if (!top) {
-            const std::string problem = root + ": " + std::strerror(errno);
+            const std::string problem = Error::system(root).what;
             for (ModuleFile &file : files)
                 file.problem = problem;
             return files;

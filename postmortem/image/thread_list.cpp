@@ -184,6 +184,7 @@ std::vector<Descriptor> descriptors_of(const CrashImage &image, const ThreadLayo
             all.insert_or_assign(address, descriptor);
     }
     std::vector<Descriptor> descriptors;
+    descriptors.reserve(all.size());
     for (const auto &[address, descriptor] : all)
         descriptors.push_back(descriptor);
     return descriptors;

@@ -50,7 +50,7 @@ Result<rules::EventKind> event_of(const std::string &kind, JsonView top, const s
                                   std::size_t condition) {
     const JsonView detail = trigger_detail(top);
     if (top["signal"].is_object()) {
-        const rules::SignalEvent signal = signal_event(top["signal"]);
+        rules::SignalEvent signal = signal_event(top["signal"]);
         if (kind == "exit") // of an exit rule that waits for deaths by signal
             return rules::ExitEvent{0, signal.number};
         return signal;

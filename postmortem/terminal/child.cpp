@@ -53,6 +53,7 @@ std::vector<std::string> environment_with(const std::vector<std::pair<std::strin
 
 std::vector<char *> pointers(std::vector<std::string> &texts) {
     std::vector<char *> result;
+    result.reserve(texts.size() + 1);
     for (std::string &text : texts)
         result.push_back(text.data());
     result.push_back(nullptr);
@@ -95,12 +96,12 @@ Result<int> wait_child(pid_t child) {
 
 SignalScope::SignalScope() {
     const sigset_t held = held_signals();
-    sigprocmask(SIG_BLOCK, &held, nullptr);
+    pthread_sigmask(SIG_BLOCK, &held, nullptr);
 }
 
 SignalScope::~SignalScope() {
     const sigset_t held = held_signals();
-    sigprocmask(SIG_UNBLOCK, &held, nullptr);
+    pthread_sigmask(SIG_UNBLOCK, &held, nullptr);
     if (received_)
         raise(received_);
 }

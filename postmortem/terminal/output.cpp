@@ -1,10 +1,10 @@
 #include "postmortem/terminal/output.h"
 
+#include "capture/os/environment.h"
 #include "postmortem/terminal/child.h"
 
 #include <cerrno>
 #include <csignal>
-#include <cstdlib>
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -16,12 +16,12 @@ namespace {
 constexpr std::size_t buffer_size = 64 * 1024;
 
 bool set(const char *variable) {
-    const char *value = getenv(variable);
+    const char *value = capture::environment(variable);
     return value && *value;
 }
 
 std::string pager_command() {
-    const char *pager = getenv("PAGER");
+    const char *pager = capture::environment("PAGER");
     // An empty PAGER is the usual way to ask for none.
     return pager ? pager : "less -FRX";
 }
@@ -57,7 +57,7 @@ std::string Output::tone(Tone tone, std::string_view text) const {
 FdOutput::FdOutput(int fd) : fd_(fd), terminal_(isatty(fd) == 1) {
     if (!terminal_)
         return;
-    const char *term = getenv("TERM");
+    const char *term = capture::environment("TERM");
     colour_ = !set("NO_COLOR") && term && std::string_view(term) != "dumb";
     winsize size{};
     if (ioctl(fd, TIOCGWINSZ, &size) == 0)

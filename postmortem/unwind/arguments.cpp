@@ -90,9 +90,12 @@ private:
             return;
         case Location::Kind::memory:
             argument.how = fmt::format("in memory at {:#x}", at.value);
-            if (!type.bytes || *type.bytes == 0 || *type.bytes > sizeof(std::uint64_t))
+            if (!type.bytes || *type.bytes == 0 || *type.bytes > sizeof(std::uint64_t)) {
                 argument.how += ", too large for a value";
-            else if (!(argument.value = context_.memory.number(at.value, *type.bytes)))
+                return;
+            }
+            argument.value = context_.memory.number(at.value, *type.bytes);
+            if (!argument.value)
                 argument.how += ", which was not captured";
             return;
         default:

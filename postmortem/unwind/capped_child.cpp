@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <cstring>
 #include <fcntl.h>
 #include <grp.h>
 #include <new>
@@ -56,7 +55,7 @@ void catch_crashes() {
     signal(SIGPIPE, SIG_IGN);
     sigset_t none;
     sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, nullptr);
+    pthread_sigmask(SIG_SETMASK, &none, nullptr);
 }
 
 bool limit(int resource, rlim_t soft, rlim_t hard) {
@@ -202,7 +201,7 @@ ChildEnd run_capped(const ChildCaps &caps,
     ChildEnd end;
     int ends[2];
     if (::pipe2(ends, O_CLOEXEC) != 0) {
-        end.why = std::string("no pipe: ") + std::strerror(errno);
+        end.why = Error::system("no pipe").what;
         return end;
     }
     UniqueFd reading(ends[0]), writing(ends[1]);
@@ -218,7 +217,7 @@ ChildEnd run_capped(const ChildCaps &caps,
         be_child(caps, writing.get(), parent, work, progress);
     }
     if (child < 0) {
-        end.why = std::string("no child process: ") + std::strerror(errno);
+        end.why = Error::system("no child process").what;
     } else {
         writing.reset();
         const auto stopped = read_lines(reading.get(), caps, on_line);

@@ -29,7 +29,7 @@ struct ChildEnd {
 };
 
 // In the child: ends it for want of memory, where a C library asks what to do.
-[[noreturn]] void exit_out_of_memory();
+[[gnu::noreturn]] void exit_out_of_memory(); // libdw asks for gcc's attribute
 
 using AnswerLine = std::function<void(std::string_view line)>;
 

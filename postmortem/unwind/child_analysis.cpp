@@ -51,7 +51,7 @@ bool base_untouched(const Instruction &instruction, const NamedStack &stack, Mod
     return untouched_since_entry(base, entry, entry + function->size, instruction.address, modules);
 }
 
-user_regs_struct registers_of(const Registers &known, const user_regs_struct &of_thread) {
+user_regs_struct raw_registers(const Registers &known, const user_regs_struct &of_thread) {
     user_regs_struct registers = of_thread; // fs_base and kin are the thread's
     const auto value = [&](unsigned number) { return known[number].value_or(0); };
     registers.rax = value(dwarf_rax);
@@ -99,7 +99,7 @@ std::optional<Interrupted> interrupted_by_handler(const ImageThread &thread, con
     interrupted.signal = siginfo->signal;
     interrupted.code = siginfo->code;
     interrupted.address = siginfo->address;
-    interrupted.instruction = instruction_at(registers_of(*registers, *thread.registers), modules);
+    interrupted.instruction = instruction_at(raw_registers(*registers, *thread.registers), modules);
     return interrupted;
 }
 

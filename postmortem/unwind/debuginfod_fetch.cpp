@@ -1,5 +1,6 @@
 #include "postmortem/unwind/debuginfod_fetch.h"
 
+#include "capture/os/environment.h"
 #include "postmortem/read/json_view.h"
 #include "postmortem/unwind/capped_child.h"
 #include "postmortem/unwind/debug_files.h"
@@ -8,8 +9,8 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
-#include <cstring>
 #include <memory>
+#include <system_error>
 
 namespace incident::postmortem {
 
@@ -35,7 +36,7 @@ void fetch_in_child(const std::vector<Wanted> &wanted, const AnswerLine &answer)
         if (got >= 0 && path)
             line["path"] = path;
         else
-            line["error"] = std::strerror(got < 0 ? -got : EINVAL);
+            line["error"] = std::generic_category().message(got < 0 ? -got : EINVAL);
         answer(dump_json(line));
         if (got >= 0)
             ::close(got);
@@ -47,7 +48,7 @@ void fetch_in_child(const std::vector<Wanted> &wanted, const AnswerLine &answer)
 std::vector<Fetched> fetch_by_build_id(const std::vector<Wanted> &wanted, std::chrono::milliseconds time,
                                        std::uint64_t memory_bytes, std::vector<std::string> &notes) {
     std::vector<Fetched> fetched;
-    const char *servers = std::getenv(DEBUGINFOD_URLS_ENV_VAR);
+    const char *servers = capture::environment(DEBUGINFOD_URLS_ENV_VAR);
     if (!servers || !*servers) {
         notes.emplace_back("no debuginfod server is asked: DEBUGINFOD_URLS is not set");
         return fetched;

@@ -1,4 +1,5 @@
 // incidentctl analyse: an incident unwound, named and explained with what is installed now.
+#include "capture/os/environment.h"
 #include "postmortem/show/threads_view.h"
 #include "postmortem/show/verdict_view.h"
 #include "postmortem/terminal/escape.h"
@@ -8,7 +9,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <set>
 
 namespace incident::postmortem {
@@ -41,7 +41,7 @@ public:
             return fail(incident.error());
         const auto examination = examine(opened->bundle, *incident,
                                          {.mini_core = stream_,
-                                          .debuginfod = !stream_ && std::getenv("DEBUGINFOD_URLS") != nullptr,
+                                          .debuginfod = !stream_ && capture::environment("DEBUGINFOD_URLS") != nullptr,
                                           .install_hints = true});
         if (!examination)
             return fail(examination.error());

@@ -1,4 +1,5 @@
 // incidentctl threads: every thread as it was, the one it happened in first.
+#include "capture/os/environment.h"
 #include "postmortem/heap/view.h"
 #include "postmortem/show/threads_view.h"
 #include "postmortem/terminal/escape.h"
@@ -6,8 +7,6 @@
 #include "postmortem/verbs/verbs.h"
 
 #include <fmt/format.h>
-
-#include <cstdlib>
 
 namespace incident::postmortem {
 
@@ -31,7 +30,7 @@ public:
         const auto opened = open_bundle(session, id_);
         if (!opened)
             return fail(opened.error());
-        const bool servers = anew_ && std::getenv("DEBUGINFOD_URLS") != nullptr;
+        const bool servers = anew_ && capture::environment("DEBUGINFOD_URLS") != nullptr;
         const auto explained = read_explained(opened->bundle, anew_, servers);
         if (!explained)
             return fail(explained.error());

@@ -67,6 +67,7 @@ void add(TomlKeys &out, const TxgCondition &what) {
 void add(TomlKeys &out, const SyscallCondition &what) {
     out.list("syscall", what.names);
     std::vector<std::string> errors;
+    errors.reserve(what.errnos.size());
     for (const int number : what.errnos)
         errors.push_back(errno_name(number));
     out.list("errno", errors);

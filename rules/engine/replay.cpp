@@ -229,6 +229,7 @@ private:
 std::vector<std::vector<Replayed>> replay(std::vector<Rule> rules, const std::vector<Recorded> &recorded) {
     Replayer replayer(std::move(rules));
     std::vector<std::vector<Replayed>> answers;
+    answers.reserve(recorded.size());
     for (const Recorded &firing : recorded)
         answers.push_back(replayer.run(firing));
     return answers;

@@ -154,6 +154,7 @@ std::vector<const Node *> TableReader::values(const std::string &key) {
     if (node->items.empty())
         error(*node, fmt::format("'{}' is an empty list", key), fmt::format("leave '{}' out instead", key));
     std::vector<const Node *> items;
+    items.reserve(node->items.size());
     for (const Node &item : node->items)
         items.push_back(&item);
     return items;
@@ -179,6 +180,7 @@ std::string TableReader::unknown_hint(const std::string &name) const {
     if (const auto exact = elsewhere_.find(name); exact != elsewhere_.end())
         return exact->second;
     std::vector<std::string> others;
+    others.reserve(elsewhere_.size());
     for (const auto &[other, hint] : elsewhere_)
         others.push_back(other);
     if (nearest(name, known_).empty())

@@ -126,8 +126,8 @@ private:
 
 const Node *Node::find(std::string_view name) const {
     const auto found =
-        std::find_if(members.begin(), members.end(), [&](const auto &member) { return member.first == name; });
-    return found == members.end() ? nullptr : &found->second;
+        std::find_if(members.begin(), members.end(), [&](const auto &member) { return member.name == name; });
+    return found == members.end() ? nullptr : &found->node;
 }
 
 std::vector<DocumentPart> read_document(Report &report) {

@@ -5,10 +5,11 @@
 #include "rules/toml/report.h"
 
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace incident::rules {
+
+struct Member;
 
 struct Node {
     enum class Kind { Table, Array, String, Integer, Float, Boolean, Date };
@@ -19,10 +20,15 @@ struct Node {
     std::string string;
     std::int64_t integer = 0;
     bool boolean = false;
-    std::vector<Node> items;                           // of an array
-    std::vector<std::pair<std::string, Node>> members; // of a table, in file order
+    std::vector<Node> items;     // of an array
+    std::vector<Member> members; // of a table, in file order
 
     const Node *find(std::string_view name) const;
+};
+
+struct Member {
+    std::string name;
+    Node node;
 };
 
 // One top-level table, or what stands before the first: a syntax error in one

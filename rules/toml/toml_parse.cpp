@@ -88,11 +88,11 @@ private:
         for (const auto &[name, member] : value.as_table(std::nothrow)) {
             Node child = convert(member);
             child.key = place_of_key(source_.line(child.at.line), child.at, name);
-            node.members.emplace_back(name, std::move(child));
+            node.members.push_back({name, std::move(child)});
         }
-        std::sort(node.members.begin(), node.members.end(), [](const auto &a, const auto &b) {
-            const Span &x = a.second.key, &y = b.second.key;
-            return std::tie(x.line, x.column, a.first) < std::tie(y.line, y.column, b.first);
+        std::sort(node.members.begin(), node.members.end(), [](const Member &a, const Member &b) {
+            const Span &x = a.node.key, &y = b.node.key;
+            return std::tie(x.line, x.column, a.name) < std::tie(y.line, y.column, b.name);
         });
     }
 

@@ -4,11 +4,16 @@
 SOURCE_DIR=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 BUILD_DIR=${BUILD_DIR:-$SOURCE_DIR/build}
 
-# build DIR [CMAKE ARG…]
+# build [--targets "NAME…"] DIR [CMAKE ARG…]
 build() {
+    local -a targets=()
+    if [ "$1" = --targets ]; then
+        read -ra targets <<<"$2"
+        shift 2
+    fi
     local dir=$1
     shift
-    cmake -S "$SOURCE_DIR" -B "$dir" -G Ninja "$@" && cmake --build "$dir"
+    cmake -S "$SOURCE_DIR" -B "$dir" -G Ninja "$@" && cmake --build "$dir" --target "${targets[@]:-all}"
 }
 
 # build_programs DIR: incidentd and incidentctl, no test

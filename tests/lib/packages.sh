@@ -16,6 +16,9 @@ PACKAGE_PACKAGES=(systemd dpkg-dev binutils dwz rpm lintian man-db groff mandoc 
 # What a user of the built programs has: a journal, a core-dump handler, a debugger.
 RUN_PACKAGES=(systemd systemd-coredump gdb procps util-linux)
 
+# What tests/tidy runs, in the versions that it names.
+TIDY_PACKAGES=(clang-tidy-19 clang-format-14 shellcheck)
+
 # The programs that the tests watch dying, and what the tests compare against.
 TEST_PACKAGES=(
     "${RUN_PACKAGES[@]}"

@@ -76,7 +76,7 @@ std::uint64_t BlockedWatch::poll(std::uint64_t now_ns) {
         const auto entry = recorder.process(thread.tgid);
         made.event = {now_ns, context_.facts.of(process_of(thread), entry, comm),
                       rules::BlockedEvent{waited, true, idle, before}};
-        made.trigger = std::move(trigger);
+        made.trigger = trigger;
         made.whom.t_ns = now_ns;
         made.whom.tgid = thread.tgid;
         made.whom.tid = thread.tid;

@@ -104,6 +104,7 @@ std::vector<FileQuestion> LatencyProbes::questions_about(const Probe &probe, std
     const std::uint64_t space = mount_namespace(tools_.os, std::to_string(pid));
     const bool on_host = space == 0 || space == own_namespace_;
     std::vector<FileQuestion> questions;
+    questions.reserve(probe.ends.size());
     for (const auto &end : probe.ends)
         questions.push_back(
             [os = tools_.os, pid, point = end.point(), on_host, sonames = tools_.sonames]() -> FileAnswer {

@@ -16,7 +16,8 @@ std::string key_of(const WantedProbe &wanted) {
 
 } // namespace
 
-LatencyProbes::LatencyProbes(LatencyKernel &kernel, capture::OsRoots os, UprobeAbilities abilities, DebugRoots debug)
+LatencyProbes::LatencyProbes(LatencyKernel &kernel, const capture::OsRoots &os, UprobeAbilities abilities,
+                             DebugRoots debug)
     : kernel_(kernel), tools_{kernel, detacher_, os, abilities, std::move(debug), std::make_shared<Sonames>()},
       exits_(tools_, ExitProbes::Follows::Exits), loads_(tools_, ExitProbes::Follows::Loads), scanner_(os),
       own_namespace_(mount_namespace(os, "self")) {}
@@ -304,6 +305,7 @@ std::vector<LatencyProbes::Load> LatencyProbes::loads() const {
 void LatencyProbes::tick(std::uint64_t now) {
     check_exit_rate(now);
     std::vector<Looking> looking;
+    looking.reserve(probes_.size());
     for (auto &probe : probes_)
         looking.push_back({probe.get(), true, std::nullopt});
     look(looking, now);

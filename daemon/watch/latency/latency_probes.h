@@ -59,7 +59,7 @@ public:
     static constexpr std::chrono::milliseconds mappings_patience{1000}; // a process that hangs hangs its reader
     static constexpr std::uint64_t exits_max_rate = 10'000; // exceptions and longjmps a second that are followed
 
-    LatencyProbes(LatencyKernel &kernel, capture::OsRoots os, UprobeAbilities abilities, DebugRoots debug = {});
+    LatencyProbes(LatencyKernel &kernel, const capture::OsRoots &os, UprobeAbilities abilities, DebugRoots debug = {});
     ~LatencyProbes(); // takes all probes off; up to a second
 
     // The rules' probes from now on (monotonic now).  One that was there before and is wanted

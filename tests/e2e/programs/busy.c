@@ -6,14 +6,12 @@
 #include <unistd.h>
 
 // It begins with an instruction that a uprobe need not single-step: that costs as much as a hundred calls.
-__attribute__((noinline, patchable_function_entry(1))) long busy_call(long n)
-{
+__attribute__((noinline, patchable_function_entry(1))) long busy_call(long n) {
     __asm__ volatile("" : "+r"(n));
     return n + 1;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     if (argc != 2)
         return 2;
     const int heap = strcmp(argv[1], "heap") == 0;

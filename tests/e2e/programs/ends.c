@@ -24,13 +24,11 @@ static const char *how;
 static char *program;
 extern char **environ;
 
-static int is(const char *name)
-{
+static int is(const char *name) {
     return !strcmp(how, name);
 }
 
-APART static void wait_deep_down(void)
-{
+APART static void wait_deep_down(void) {
     volatile char room[48 * 1024];
     char c;
     room[0] = 0;
@@ -39,13 +37,11 @@ APART static void wait_deep_down(void)
     __asm__ volatile("" ::"r"(room) : "memory");
 }
 
-static void end_with_parent(void)
-{
+static void end_with_parent(void) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
-APART long handle(long ms)
-{
+APART long handle(long ms) {
     char *anew[] = {program, "again", NULL}, *asleep[] = {"sleep", "60", NULL};
     pid_t child = 0;
     usleep(ms * 1000);
@@ -71,14 +67,12 @@ APART long handle(long ms)
     return child;
 }
 
-static void *thread(void *unused)
-{
+static void *thread(void *unused) {
     handle(1);
     return unused;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     pthread_t made;
     long child = 0;
     program = argv[0];

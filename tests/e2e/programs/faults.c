@@ -30,18 +30,15 @@ volatile int zero, sink;
 struct item *volatile nothing;
 void (*volatile nowhere)(void);
 
-APART int value_of(struct item *item)
-{
+APART int value_of(struct item *item) {
     return item->value; /* offset 16 */
 }
 
-static inline int twice(struct item *item)
-{
+static inline int twice(struct item *item) {
     return 2 * value_of(item) + 1;
 }
 
-APART int walk(struct item *item, int depth)
-{
+APART int walk(struct item *item, int depth) {
     if (depth == 0)
         return twice(item) + 1;
     char room[64];
@@ -50,41 +47,35 @@ APART int walk(struct item *item, int depth)
     return walk(item, depth - 1) + 1;
 }
 
-APART int overflow(volatile char *above)
-{
+APART int overflow(volatile char *above) {
     volatile char room[512];
     room[0] = above ? above[0] : 0;
     return overflow(room) + room[0];
 }
 
-static int compare(const void *a, const void *b)
-{
+static int compare(const void *a, const void *b) {
     return value_of(nothing) + *(const int *)a - *(const int *)b;
 }
 
-APART void sort(void)
-{
+APART void sort(void) {
     int numbers[] = {3, 1, 2};
     qsort(numbers, 3, sizeof *numbers, compare);
     sink = numbers[0];
 }
 
-APART void smash(size_t length)
-{
+APART void smash(size_t length) {
     char buffer[16];
     memset(buffer, 'A', length);
     __asm__ volatile("" : : "r"(buffer) : "memory");
 }
 
-APART void free_twice(void)
-{
+APART void free_twice(void) {
     void *volatile memory = malloc(100);
     free(memory);
     free(memory);
 }
 
-APART void write_past_chunk(void)
-{
+APART void write_past_chunk(void) {
     char *volatile first = malloc(24), *volatile second = malloc(2000), *volatile third = malloc(24);
     memset(first, 'B', 40); /* over the size of the next chunk, which nobody can be right to free so */
     __asm__ volatile("" : : : "memory");
@@ -93,8 +84,7 @@ APART void write_past_chunk(void)
 }
 
 /* glibc's words for that: "double free or corruption". */
-APART void overrun_two(void)
-{
+APART void overrun_two(void) {
     char *volatile first = malloc(2000), *volatile second = malloc(2000), *volatile third = malloc(24);
     memset(first, 'A', 2064); /* the next chunk's size, and what it says of the first, too */
     __asm__ volatile("" : : : "memory");
@@ -103,13 +93,11 @@ APART void overrun_two(void)
     sink = third[0];
 }
 
-APART void assert_it(int value)
-{
+APART void assert_it(int value) {
     assert(value == 7 && "seven it must be");
 }
 
-APART void bus(void)
-{
+APART void bus(void) {
     char name[] = "/tmp/faults-XXXXXX";
     int file = mkstemp(name);
     ftruncate(file, 8192);
@@ -119,8 +107,7 @@ APART void bus(void)
     sink = pages[5000];
 }
 
-APART void use_unmapped(void)
-{
+APART void use_unmapped(void) {
     char *pages = mmap(0, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     pages[100] = 1;
     munmap(pages, 1 << 20);
@@ -128,16 +115,14 @@ APART void use_unmapped(void)
 }
 
 /* Runs off its page into one that was unmapped before. */
-APART void run_off(void)
-{
+APART void run_off(void) {
     char *volatile pages = mmap(0, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     munmap(pages + 4096, 4096);
     for (volatile char *at = pages + 100; at < pages + 5100; at++)
         *at = 1;
 }
 
-APART void write_past_limit(void)
-{
+APART void write_past_limit(void) {
     struct rlimit limit = {10, 10};
     char name[] = "/tmp/faults-XXXXXX";
     int file = mkstemp(name);
@@ -147,51 +132,43 @@ APART void write_past_limit(void)
     sink = write(file, name, 10);
 }
 
-static void raise_again(int number, siginfo_t *info, void *context)
-{
+static void raise_again(int number, siginfo_t *info, void *context) {
     (void)info, (void)context;
     signal(number, SIG_DFL);
     raise(number);
 }
 
-APART void report_and_die(void)
-{
+APART void report_and_die(void) {
     struct sigaction action = {.sa_sigaction = raise_again, .sa_flags = SA_SIGINFO | SA_NODEFER};
     sigaction(SIGSEGV, &action, 0);
     sink = value_of(nothing);
 }
 
-APART void write_constant(const char *text)
-{
+APART void write_constant(const char *text) {
     *(char *)text = 'x';
 }
 
-APART void run_data(void)
-{
+APART void run_data(void) {
     static unsigned char code[] = {0xc3};
     ((void (*)(void))(uintptr_t)code)();
     sink = 1;
 }
 
-APART int wild(volatile int *where)
-{
+APART int wild(volatile int *where) {
     return *where;
 }
 
-static void handler(int number)
-{
+static void handler(int number) {
     sink = number + value_of(nothing);
 }
 
-APART void in_handler(void)
-{
+APART void in_handler(void) {
     signal(SIGUSR1, handler);
     raise(SIGUSR1);
     sink = 2;
 }
 
-APART void forbidden_call(void)
-{
+APART void forbidden_call(void) {
     struct sock_filter program[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getpriority, 0, 1),
@@ -204,21 +181,18 @@ APART void forbidden_call(void)
     syscall(SYS_getpriority, 0, 0);
 }
 
-static void *sleeper(void *unused)
-{
+static void *sleeper(void *unused) {
     for (;;)
         pause();
     return unused;
 }
 
-static void *small_overflow(void *unused)
-{
+static void *small_overflow(void *unused) {
     sink = overflow(0);
     return unused;
 }
 
-APART void on_small_stack(void)
-{
+APART void on_small_stack(void) {
     pthread_t thread;
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
@@ -227,24 +201,20 @@ APART void on_small_stack(void)
     pthread_join(thread, 0);
 }
 
-APART void call_null(void)
-{
+APART void call_null(void) {
     nowhere();
     sink = 3;
 }
 
-APART void call_abort(void)
-{
+APART void call_abort(void) {
     abort();
 }
 
-static int is(const char *kind, const char *name)
-{
+static int is(const char *kind, const char *name) {
     return strcmp(kind, name) == 0;
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     const char *kind = argc > 1 ? argv[1] : "";
     pthread_t threads[2];
     if (is(kind, "threads"))

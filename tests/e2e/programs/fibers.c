@@ -1,5 +1,5 @@
-// fibers: two coroutines, switched by code of its own as Ruby's are, which are in work() at the same time and leave it in
-// the order in which they entered.
+// fibers: two coroutines, switched by code of its own as Ruby's are, which are in work() at the same time and leave it
+// in the order in which they entered.
 #include <stdio.h>
 
 void switch_to(void **from, void **to);
@@ -30,7 +30,7 @@ int main(void) {
     stack[top] = 0;
     stack[top - 1] = (void *)other;
     second = &stack[top - 1 - saved];
-    work(&first, &second); // other() enters it too, and comes back here
+    work(&first, &second);      // other() enters it too, and comes back here
     switch_to(&first, &second); // there it leaves it
     puts("went on");
     return 0;

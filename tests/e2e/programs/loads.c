@@ -1,6 +1,6 @@
-// loads LIBRARY: loads code that switches stacks when its calls' returns are probed by the kernel; then two coroutines are in step() at the same time
-// and leave it in the order in which they entered.  Says how long after the load its calls still returned to the
-// kernel's trampoline.
+// loads LIBRARY: loads code that switches stacks when its calls' returns are probed by the kernel; then two coroutines
+// are in step() at the same time and leave it in the order in which they entered.  Says how long after the load its
+// calls still returned to the kernel's trampoline.
 #include <dlfcn.h>
 #include <stdio.h>
 #include <time.h>

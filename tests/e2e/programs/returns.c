@@ -19,20 +19,17 @@
 
 enum { GETPPID_IA32 = 64, FORK_IA32 = 2, EXIT_IA32 = 1 }; /* arch/x86/entry/syscalls/syscall_32.tbl */
 
-static long int80(long number, long first)
-{
+static long int80(long number, long first) {
     long result;
     __asm__ volatile("int $0x80" : "=a"(result) : "a"(number), "b"(first) : "memory", "r8", "r9", "r10", "r11");
     return result;
 }
 
-static void handle(int signal)
-{
+static void handle(int signal) {
     (void)signal;
 }
 
-static void reap(long child)
-{
+static void reap(long child) {
     if (child == 0)
         _exit(0);
     waitid(P_PID, child, 0, WEXITED);
@@ -40,8 +37,7 @@ static void reap(long child)
 
 static volatile int sleeper;
 
-static void *wait_for_ever(void *unused)
-{
+static void *wait_for_ever(void *unused) {
     struct timespec time = {1000000, 0};
     sleeper = gettid();
     nanosleep(&time, 0);
@@ -49,8 +45,7 @@ static void *wait_for_ever(void *unused)
 }
 
 /* Behind the number stands the state: S, asleep. */
-static char state_of(int tid)
-{
+static char state_of(int tid) {
     char path[64], text[256] = "";
     snprintf(path, sizeof path, "/proc/self/task/%d/stat", tid);
     FILE *file = fopen(path, "r");
@@ -61,8 +56,7 @@ static char state_of(int tid)
     return text[0];
 }
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     const char *what = argc > 1 ? argv[1] : "";
     long count = argc > 2 ? atol(argv[2]) : 0;
     if (!strcmp(what, "signals")) {

@@ -1,5 +1,5 @@
-/* Dies ("crash") or waits ("hold") below functions whose returns a rule may probe: nested, recursive, one that ends by a
- * jump to another, and one that was left by longjmp().  "probed" as second argument: begins once they are; "told" as
+/* Dies ("crash") or waits ("hold") below functions whose returns a rule may probe: nested, recursive, one that ends by
+ * a jump to another, and one that was left by longjmp().  "probed" as second argument: begins once they are; "told" as
  * third: and once it has got a byte. */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -16,20 +16,17 @@ static jmp_buf back;
 volatile int seen;
 void *volatile kept;
 
-FUNCTION int bug(volatile int *pointer)
-{
+FUNCTION int bug(volatile int *pointer) {
     return *pointer + 1;
 }
 
-FUNCTION int escape(int depth)
-{
+FUNCTION int escape(int depth) {
     if (depth >= 0)
         longjmp(back, 1);
     return seen;
 }
 
-FUNCTION int handle(int depth)
-{
+FUNCTION int handle(int depth) {
     kept = malloc(777);
     if (!setjmp(back))
         seen = escape(depth);
@@ -37,41 +34,35 @@ FUNCTION int handle(int depth)
     return seen + 1;
 }
 
-FUNCTION int forward(int depth)
-{
+FUNCTION int forward(int depth) {
     return handle(depth);
 }
 
-FUNCTION int descend(int depth)
-{
+FUNCTION int descend(int depth) {
     int result = depth ? descend(depth - 1) : forward(0);
     seen = result;
     return result + 1;
 }
 
-FUNCTION int serve(int depth)
-{
+FUNCTION int serve(int depth) {
     seen = descend(depth);
     return seen + 1;
 }
 
-FUNCTION int hold(int depth)
-{
+FUNCTION int hold(int depth) {
     char byte;
     int result = depth ? hold(depth - 1) : (int)read(0, &byte, 1);
     seen = result;
     return result + 1;
 }
 
-FUNCTION void *work(void *name)
-{
+FUNCTION void *work(void *name) {
     pthread_setname_np(pthread_self(), name);
     seen = hold(2);
     return name;
 }
 
-int main(int count, char **argument)
-{
+int main(int count, char **argument) {
     if (count > 2) {
         const void *functions[] = {escape, handle, forward, descend, serve, hold, work};
         for (int i = 0; i < 7; i++)

@@ -2,8 +2,7 @@
 #include <unistd.h>
 
 /* Returns once a breakpoint stands at the beginning of the function; ends the process where none comes. */
-void wait_until_probed(const volatile unsigned char *function)
-{
+void wait_until_probed(const volatile unsigned char *function) {
     for (int waited_ms = 0;; waited_ms++) {
         if (waited_ms > 60000)
             _exit(3);
@@ -16,8 +15,7 @@ void wait_until_probed(const volatile unsigned char *function)
 
 volatile int visited;
 
-__attribute__((noinline)) int visit(int depth, int (*each)(int))
-{
+__attribute__((noinline)) int visit(int depth, int (*each)(int)) {
     int result = depth ? visit(depth - 1, each) : each(depth);
     visited = result; /* so that no loop is made of it */
     return result + 1;

@@ -3,8 +3,7 @@
 
 int work(void);
 
-int main(void)
-{
+int main(void) {
     char byte;
     int done = 0;
     while (read(0, &byte, 1) == 1)

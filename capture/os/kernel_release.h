@@ -1,0 +1,20 @@
+// The version of a kernel: uname(2)'s release.
+#pragma once
+
+#include <compare>
+#include <optional>
+#include <string_view>
+
+namespace incident::capture {
+
+struct KernelVersion {
+    unsigned major = 0, minor = 0;
+    auto operator<=>(const KernelVersion &) const = default;
+};
+
+inline constexpr KernelVersion oldest_kernel{6, 1}; // with what the BPF programs need
+
+// Of "6.1.0-13-amd64"; nothing: it does not begin with two numbers.
+std::optional<KernelVersion> kernel_version(std::string_view release);
+
+} // namespace incident::capture
