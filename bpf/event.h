@@ -25,7 +25,7 @@ namespace incident::bpf
 #endif
 
 /* Layout version of everything below. */
-#define EVENT_LAYOUT 8
+#define EVENT_LAYOUT 9
 
 #define COMM_LEN 16
 #define SYSCALL_ARGS 6
@@ -40,8 +40,9 @@ namespace incident::bpf
 #define STACK_PLACES 16384  /* threads known by their kernel stacks: 8 bytes each */
 #define STACK_ALIGNED 16384 /* THREAD_SIZE (arch/x86/include/asm/page_64_types.h), or half of it */
 #define ARGS_LEN 1024
-#define PATH_PARTS 24 /* directory levels of a path copied out of dentries */
-#define PATH_PART_LEN 64
+#define PATH_PARTS 24       /* directory levels of a path copied out of dentries */
+#define PATH_PART_LEN 256   /* NAME_MAX and its NUL */
+#define PATH_NAMES_LEN 2048 /* of a path: beyond it no component begins */
 #define CGROUP_PARTS 12
 #define MEMORY_LEVELS 12
 #define CGROUP_PART_LEN 96
@@ -323,12 +324,14 @@ struct event_header {
     __u64 thread_start_boot_ns;
 };
 
-/* A path out of the kernel's own dentries: part[0] is the last component, the
- * highest used part lies next to the root of the task's mount namespace. */
+/* A path out of the kernel's own dentries: its components with their NULs, the last one first; the one that comes last
+ * lies next to the root of the task's mount namespace. */
 struct kernel_path {
     __u32 parts;
-    __u32 cut; /* more than PATH_PARTS levels, or a component longer than a part */
-    char part[PATH_PARTS][PATH_PART_LEN];
+    __u32 cut;    /* more than PATH_PARTS levels, or more names than have room */
+    __u32 length; /* bytes of names */
+    __u32 pad;
+    char names[PATH_NAMES_LEN + PATH_PART_LEN];
 };
 
 struct vma_record {

@@ -162,14 +162,18 @@ static long walk_up(__u32 step, struct path_walk *walk)
     }
     struct dentry *parent = BPF_CORE_READ(dentry, d_parent);
     __u32 part = walk->parts;
-    if (parent == dentry || part >= PATH_PARTS) /* detached (memfd, unmounted), or too deep */
-        return 1;
     struct kernel_path *path = walk->path;
-    long length = bpf_probe_read_kernel_str(path->part[part], PATH_PART_LEN, BPF_CORE_READ(dentry, d_name.name));
-    if (length < 0)
-        path->part[part][0] = 0;
-    if (length == PATH_PART_LEN)
-        path->cut = 1;
+    /* detached (memfd, unmounted), or too deep, or too long */
+    if (parent == dentry || part >= PATH_PARTS || path->length >= PATH_NAMES_LEN)
+        return 1;
+    const unsigned char *name = BPF_CORE_READ(dentry, d_name.name);
+    __u64 at = path->length; /* 6.1 forgets a bound over a spill, so it is set anew next to its use */
+    barrier_var(at);
+    at &= PATH_NAMES_LEN - 1;
+    long length = bpf_probe_read_kernel_str(&path->names[at], PATH_PART_LEN, name);
+    if (length <= 0)
+        return 1;
+    path->length = at + length;
     walk->parts = part + 1;
     walk->dentry = parent;
     return 0;
@@ -180,6 +184,7 @@ static __always_inline void exe_path(struct task_struct *task, struct kernel_pat
     struct file *file = BPF_CORE_READ(task, mm, exe_file);
     path->parts = 0;
     path->cut = 0;
+    path->length = 0;
     if (!file)
         return;
     struct path_walk walk = {

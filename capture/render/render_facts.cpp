@@ -1,4 +1,5 @@
 #include "capture/render/render_facts.h"
+#include "capture/decode/kernel_path.h"
 
 #include "capture/collect/collect.h"
 #include "capture/decode/decode_text.h"
@@ -46,7 +47,7 @@ Fact exe_of(const RenderContext &context) {
         return {std::string(without_end(*live)), "live"};
     const bpf::kernel_path &path = context.input.process.event.exe;
     if (path.parts)
-        return {joined_path(path), "kernel", path.cut != 0};
+        return {path_of(path), "kernel", path.cut != 0};
     return {};
 }
 
@@ -75,10 +76,6 @@ Fact cmdline_of(const RenderContext &context) {
 }
 
 } // namespace
-
-std::string joined_path(const bpf::kernel_path &path) {
-    return joined(path.part, path.parts);
-}
 
 std::string joined_cgroup(const bpf::death_event &event) {
     const std::string path = joined(event.cgroup, event.cgroup_parts);

@@ -27,7 +27,6 @@ struct ProcessFacts {
 ProcessFacts facts_of(const RenderContext &context, const Redactor &redactor);
 
 // Directory entries as the kernel side collects them, the last component first, joined root-first.
-std::string joined_path(const bpf::kernel_path &path);
 std::string joined_cgroup(const bpf::death_event &event);
 
 // Build-id of the executable from its head as mapped; "" if that was not resident.

@@ -3,6 +3,7 @@
 // Only what the kernel side copied goes in, so that the daemon can ask before any collector has
 // run, and so that the answer does not hang on whether /proc could still be read.
 #include "capture/decode/decode_text.h"
+#include "capture/decode/kernel_path.h"
 #include "capture/decode/syscalls.h"
 #include "capture/os/page_size.h"
 #include "capture/render/render.h"
@@ -41,7 +42,7 @@ std::string executable_place(const bpf::death_event &event, std::uint64_t addres
     const bpf::elf_head &exe = event.elf[ELF_HEADS - 1];
     const std::string build_id = head_build_id(exe);
     const std::uint64_t base = exe.address ? exe.address : event.start_code;
-    const std::string name(fixed_text(event.exe.part[0]));
+    const std::string name(file_name_of(event.exe));
     return (!build_id.empty() ? build_id : name.empty() ? "exe" : name) + "+" + hex_text(address - base);
 }
 

@@ -1,6 +1,7 @@
 // Processes that live on: what made a rule fire, and the snapshot of all their threads.
 #include "daemon/assemble/assembly.h"
 
+#include "capture/decode/kernel_path.h"
 #include "daemon/facts/facts.h"
 #include "daemon/os/clocks.h"
 
@@ -134,7 +135,7 @@ void Assembler::on_moment(const bpf::death_event &event) {
             std::memcpy(known.comm, comm, sizeof(comm));
         add_ignored(assembly.input.trigger, known);
         if (assembly.facts.exe.empty()) // gone before /proc was read
-            assembly.facts.exe = path_of(event.exe);
+            assembly.facts.exe = capture::path_of(event.exe);
         if (assembly.facts.cgroup.empty()) {
             assembly.facts.cgroup = cgroup_of(event.cgroup, event.cgroup_parts);
             assembly.facts.unit = capture::unit_of_cgroup(assembly.facts.cgroup);

@@ -1,5 +1,7 @@
 #include "daemon/facts/facts.h"
 
+#include "capture/decode/kernel_path.h"
+
 #include "capture/os/proc_stat.h"
 
 #include <algorithm>
@@ -21,9 +23,8 @@ template <typename T, std::size_t N> void zero_from(T (&array)[N], std::size_t u
 
 void tidy(bpf::kernel_path &path) {
     path.parts = std::min<__u32>(path.parts, PATH_PARTS);
-    for (__u32 i = 0; i < path.parts; ++i)
-        end_text(path.part[i]);
-    zero_from(path.part, path.parts);
+    path.length = path.parts ? std::min<__u32>(path.length, sizeof path.names) : 0;
+    zero_from(path.names, path.length);
 }
 
 // The live process's own word, where it still is that process.
@@ -49,7 +50,7 @@ rules::ProcessFacts facts_from(const capture::OsRoots &os, const Event &event, s
     facts.start_boot_ns = event.h.process_start_boot_ns;
     facts.uid = uid;
     facts.comm = std::move(comm);
-    facts.exe = path_of(event.exe);
+    facts.exe = capture::path_of(event.exe);
     facts.cgroup = cgroup_of(event.cgroup, event.cgroup_parts);
     facts.unit = capture::unit_of_cgroup(facts.cgroup);
     refine(facts, os);
@@ -57,13 +58,6 @@ rules::ProcessFacts facts_from(const capture::OsRoots &os, const Event &event, s
 }
 
 } // namespace
-
-std::string path_of(const bpf::kernel_path &path) {
-    std::string text;
-    for (__u32 i = std::min<__u32>(path.parts, PATH_PARTS); i > 0; --i)
-        text.append("/").append(text_of(path.part[i - 1]));
-    return text;
-}
 
 std::string cgroup_of(const char (*parts)[CGROUP_PART_LEN], std::uint32_t count) {
     std::string text;
@@ -84,9 +78,8 @@ rules::ProcessFacts facts_of(const capture::OsRoots &os, const bpf::watch_event 
 // mounts.
 bool same_program(const bpf::watch_event &event, const rules::ProcessFacts &facts) {
     if (event.exe.parts == 0 || facts.exe.empty())
-        return true; // a kernel thread
-    const std::string asked = text_of(event.exe.part[0]);
-    return facts.exe.substr(facts.exe.rfind('/') + 1).starts_with(asked); // cut, or "… (deleted)"
+        return true;                                                                                 // a kernel thread
+    return facts.exe.substr(facts.exe.rfind('/') + 1).starts_with(capture::file_name_of(event.exe)); // "… (deleted)"
 }
 
 void tidy(bpf::death_event &event) {

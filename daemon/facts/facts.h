@@ -29,7 +29,6 @@ template <typename T> std::optional<T> event_of(std::span<const std::uint8_t> by
     return event;
 }
 
-std::string path_of(const bpf::kernel_path &path);
 std::string cgroup_of(const char (*parts)[CGROUP_PART_LEN], std::uint32_t count);
 
 inline capture::ProcessRef process_of(const rules::ProcessFacts &facts) {

@@ -23,6 +23,16 @@ template <std::size_t N> void set_text(char (&field)[N], std::string_view text) 
     std::memcpy(field, text.data(), std::min(text.size(), N));
 }
 
+// components: the file's name first.
+inline void set_exe(bpf::death_event &event, std::initializer_list<std::string_view> components) {
+    event.exe = {};
+    for (const std::string_view component : components) {
+        component.copy(event.exe.names + event.exe.length, component.size());
+        event.exe.length += static_cast<__u32>(component.size()) + 1;
+        ++event.exe.parts;
+    }
+}
+
 inline bpf::syscall_record call(long nr, std::uint64_t start_ns, std::int64_t ret, std::vector<std::uint64_t> args = {},
                                 std::uint64_t duration_ns = 1000) {
     bpf::syscall_record record{};
@@ -70,10 +80,7 @@ struct Made {
         set_text(event.leader_comm, "app");
         set_text(event.parent_comm, "systemd");
         event.parent_tgid = 1;
-        event.exe.parts = 3;
-        set_text(event.exe.part[0], "app");
-        set_text(event.exe.part[1], "bin");
-        set_text(event.exe.part[2], "usr");
+        set_exe(event, {"app", "bin", "usr"});
         event.cgroup_parts = 2;
         set_text(event.cgroup[0], "app.service");
         set_text(event.cgroup[1], "system.slice");

@@ -117,7 +117,7 @@ TEST(RenderRedact, NothingOfItReachesTheBundle) {
     bpf::process_entry &entry = *made.input.process.entry;
     test::set_text(entry.exec_name, "/opt/" + secret);
     entry.exec_ns = second;
-    test::set_text(made.input.process.event.exe.part[0], secret);
+    test::set_exe(made.input.process.event, {secret, "bin", "usr"});
     std::memcpy(made.input.process.event.args, "app\0hunter2\0-v\0", 14);
     made.thread(1).event->kernel_frames = 1;
     made.thread(1).stack.assign(secret.begin(), secret.end());

@@ -28,20 +28,22 @@ TEST(Tidy, BringsCountsOfADeathWithinItsArrays) {
     EXPECT_LE(event.cgroup_parts, CGROUP_PARTS);
     EXPECT_LE(event.vmas, VMA_RECORDS);
     EXPECT_EQ(event.comm[COMM_LEN - 1], 0);
-    EXPECT_EQ(event.exe.part[0][PATH_PART_LEN - 1], 0);
+    EXPECT_LE(event.exe.length, sizeof event.exe.names);
 }
 
 TEST(Tidy, ZeroesWhatWasNotFilledIn) {
     auto event = garbage<bpf::death_event>();
     event.args_length = 3;
     event.exe.parts = 1;
+    event.exe.length = 4;
     event.cgroup_parts = 0;
     event.vmas = 0;
     event.has_siginfo = 0;
     tidy(event);
     EXPECT_EQ(event.args[2], 0x5a);
     EXPECT_EQ(event.args[3], 0);
-    EXPECT_EQ(event.exe.part[1][0], 0);
+    EXPECT_EQ(event.exe.names[3], 0x5a);
+    EXPECT_EQ(event.exe.names[4], 0);
     EXPECT_EQ(event.cgroup[0][0], 0);
     EXPECT_EQ(event.vma[0].start, 0u);
     EXPECT_EQ(event.siginfo[0], 0);
@@ -57,16 +59,6 @@ TEST(Tidy, ZeroesTheUnreadPartOfAWindow) {
     EXPECT_EQ(event.kernel_frames, unsigned{KERNEL_FRAMES});
 }
 
-TEST(Paths, AreJoinedRootFirst) {
-    bpf::kernel_path path{};
-    path.parts = 3;
-    std::strcpy(path.part[0], "redis-server");
-    std::strcpy(path.part[1], "bin");
-    std::strcpy(path.part[2], "usr");
-    EXPECT_EQ(path_of(path), "/usr/bin/redis-server");
-    EXPECT_EQ(path_of(bpf::kernel_path{}), "");
-}
-
 TEST(Paths, TheRootCgroupHasNoParts) {
     char parts[CGROUP_PARTS][CGROUP_PART_LEN] = {"foo.service", "system.slice"};
     EXPECT_EQ(cgroup_of(parts, 2), "/system.slice/foo.service");
@@ -77,8 +69,8 @@ TEST(Facts, OfAnotherProgramExecutedSinceAreTold) {
     bpf::watch_event event{};
     EXPECT_TRUE(same_program(event, {})) << "a kernel thread";
     event.exe.parts = 2;
-    std::strcpy(event.exe.part[0], "python3.11");
-    std::strcpy(event.exe.part[1], "bin");
+    event.exe.length = sizeof "python3.11\0bin";
+    std::memcpy(event.exe.names, "python3.11\0bin", event.exe.length);
     EXPECT_TRUE(same_program(event, {.exe = "/usr/bin/python3.11"}));
     EXPECT_TRUE(same_program(event, {.exe = "/mnt/python3.11 (deleted)"}));
     EXPECT_FALSE(same_program(event, {.exe = "/usr/bin/incidentctl"}));
@@ -90,7 +82,8 @@ TEST(Facts, OfAProcessThatIsGoneAreTheKernels) {
     event.euid = 33;
     std::strcpy(event.leader_comm, "nginx");
     event.exe.parts = 1;
-    std::strcpy(event.exe.part[0], "nginx");
+    event.exe.length = sizeof "nginx";
+    std::strcpy(event.exe.names, "nginx");
     event.cgroup_parts = 2;
     std::strcpy(event.cgroup[0], "nginx.service");
     std::strcpy(event.cgroup[1], "system.slice");

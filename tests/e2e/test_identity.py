@@ -2,10 +2,12 @@
 
 import json
 import shutil
+import signal
 
 import pytest
 
 from lib.compiled import compiled
+from lib.daemon import CRASH_RULE
 from lib.programs import victim
 from lib.reference import build_id
 from lib.victims import run
@@ -100,6 +102,19 @@ def test_dead_at_its_first_instruction(recorder):
     assert incident.process["exe"] == victim("newborn")
     assert incident.process["comm"] == "newborn"
     assert int(incident.signal["address"], 16) == 0x1D0
+
+
+def test_the_longest_name_of_one_that_is_gone_when_it_is_looked_at(daemon, tmp_path):
+    """A rule goes by the executable's path; of a process that /proc has no more only the kernel side knows it."""
+    program = tmp_path / ("n" * 255)
+    shutil.copy(victim("die"), program)
+    watcher = daemon(rules=CRASH_RULE + f'match = {{ exe = ["{program}"] }}\n')
+    watcher.process.send_signal(signal.SIGSTOP)
+    try:
+        died = run(str(program), "null-read")
+    finally:
+        watcher.process.send_signal(signal.SIGCONT)
+    assert watcher.incident(died.pid).process["exe"] == str(program)
 
 
 @pytest.mark.slow
