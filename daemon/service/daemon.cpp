@@ -63,6 +63,7 @@ std::string diagnostic_text(const rules::Diagnostic &diagnostic) {
 
 std::vector<std::string> texts(const std::vector<rules::Diagnostic> &diagnostics) {
     std::vector<std::string> all;
+    all.reserve(diagnostics.size());
     for (const auto &diagnostic : diagnostics)
         all.push_back(diagnostic_text(diagnostic));
     return all;

@@ -36,7 +36,7 @@ public:
     // Takes part in the loop from now on; tells of incidents that the last daemon wrote and could not tell of.
     Status attach(EventLoop &loop);
     // Before this life; stands in every bundle.
-    void set_gap(std::optional<capture::Gap> gap) { gap_ = std::move(gap); }
+    void set_gap(const std::optional<capture::Gap> &gap) { gap_ = gap; }
 
     // An incident whose snapshot is complete, and whose dump, if its rule asks for one, has been sent or refused.
     void take(Assembly assembly);

@@ -12,6 +12,7 @@ constexpr std::string_view latency_prefix = "latency:"; // of the keys in a Cost
 
 std::vector<std::string> conditions_of_load(const LatencyProbes::Load &load) {
     std::vector<std::string> conditions;
+    conditions.reserve(load.users.size());
     for (const WantedProbe *user : load.users)
         conditions.push_back(condition_key(user->rule, user->condition));
     return conditions;
