@@ -9,6 +9,8 @@
 // kernel, and the event says which.
 #include "bpf/trigger.bpf.h"
 
+#define PF_EXITING 0x00000004 /* include/linux/sched.h */
+
 char LICENSE[] SEC("license") = "GPL";
 
 SEC("iter/task")
@@ -21,6 +23,9 @@ int snapshot_thread(struct bpf_iter__task *ctx)
         struct capture capture = {.role = ROLE_LIVING, .event = EVENT_MOMENT, .foreign = 1};
         capture_process(task, &capture);
     }
+    /* A thread that has given up its memory has no registers and no stack.  The daemon says that it is missing. */
+    if (!task->mm && (task->flags & PF_EXITING))
+        return 0;
     capture_returns(task);
     struct thread_event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
     if (!event) {

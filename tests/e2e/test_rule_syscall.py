@@ -1,7 +1,9 @@
 """Rules about system calls that fail or are slow, of real tools."""
 
 import shutil
+import signal
 import subprocess
+from pathlib import Path
 
 from lib.programs import victim
 from lib.victims import run, running
@@ -12,6 +14,11 @@ PLAIN = {"LC_ALL": "C", "PATH": "/usr/bin:/bin"}  # with a locale, programs look
 
 def rule(more, name="call", match='match = { comm = ["cat", "trouble", "sleep", "flock"] }'):
     return f'[[rule]]\nname = "{name}"\non = "syscall"\n{more}\n{match}\nlimit = {{ cooldown = "1h", by = "process" }}\n'
+
+
+def state(pid):
+    """One letter, as proc_pid_stat(5) has it."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def test_a_failing_open_of_cat(daemon):
@@ -52,6 +59,24 @@ def test_a_thread_that_could_not_be_captured_is_told_of(daemon, tmp_path):
     told = [loss["count"] for loss in incident.quality["losses"] if loss["where"] == "threads"]
     assert len(incident.threads) + sum(told) == 1
     assert not told or not incident.quality["complete"]
+
+
+def test_of_a_thread_that_has_ended_no_registers_are_told(daemon):
+    """More programs than a second has captures end, are not waited for, and only then are looked at from outside."""
+    watcher = daemon(rules=rule('syscall = ["openat"]\nerrno = ["ENOENT"]'), config="[storm]\nfull = 1000\n")
+    watcher.process.send_signal(signal.SIGSTOP)
+    started = [subprocess.Popen(["cat", "/no/such/file"], env=PLAIN, stderr=subprocess.DEVNULL) for _ in range(40)]
+    try:
+        until(lambda: all(state(process.pid) == "Z" for process in started), "all to have ended")
+    finally:
+        watcher.process.send_signal(signal.SIGCONT)
+    incidents = [watcher.incident(process.pid) for process in started]
+    for process in started:
+        process.wait()
+    for incident in incidents:
+        assert all(thread["registers"] is None or thread["registers"]["rip"] != "0x0" for thread in incident.threads)
+        assert any(thread["registers"] for thread in incident.threads) or not incident.quality["complete"]
+    assert not all(incident.threads for incident in incidents), "each had a capture"
 
 
 def test_a_slow_call_of_a_real_tool(daemon, tmp_path):
