@@ -14,7 +14,7 @@ struct capture {
     __s32 number, delivered;
     __u32 disposition, group_exit_code;
     __u32 role, slot;
-    __u32 event;   /* EVENT_DEATH, EVENT_SIGNAL, EVENT_MOMENT */
+    __u32 event;   /* EVENT_DEATH, EVENT_SIGNAL, EVENT_SNAPSHOT */
     __u32 foreign; /* not its own context: its user memory is not at hand */
 };
 
@@ -80,7 +80,7 @@ static __noinline int capture_process(struct task_struct *task, struct capture *
 {
     struct death_event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
     if (!event) {
-        count_loss(capture->event == EVENT_DEATH ? LOSS_DEATH_EVENT : LOSS_MOMENT);
+        count_loss(capture->event == EVENT_DEATH ? LOSS_DEATH_EVENT : LOSS_SNAPSHOT);
         return 0;
     }
     struct mm_struct *mm = BPF_CORE_READ(task, mm);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only
  * The one place where the kernel side sends a signal.
  *
- * bpf_send_signal() reaches the current process only, so whom it is about is given.  All else is proved here and now,
+ * bpf_send_signal() reaches the current process only, so the subject is given.  All else is proved here and now,
  * or nothing is sent and the daemon, which gets the trigger either way, does what it can prove:
  * - the rule: the condition with this bit in the generation in force, of a thread that has decided under it since;
  * - the process: a permit that the daemon wrote for this very one, after it had looked at it ([safety] never, the

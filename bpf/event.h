@@ -236,7 +236,7 @@ struct lineage_record {
     char comm[COMM_LEN]; /* of the child; the new one of an exec */
 };
 
-/* What a verdict of the watch cache is keyed by. */
+/* The key of the decision whether a process is recorded. */
 struct watch_key {
     __u64 cgroup_id;  /* of the default hierarchy */
     __u64 cgroup_set; /* kernel address of the css_set: tells v1 hierarchies apart */
@@ -302,7 +302,7 @@ enum event_kind {
     EVENT_GONE = 3,      /* struct event_header: the last thread of it has exited */
     EVENT_SIGNAL = 4,    /* struct death_event with fatal = 0: a handled or ignored signal a rule asked for */
     EVENT_WATCH = 5,     /* struct watch_event: is this process to be watched? */
-    EVENT_MOMENT = 6,    /* struct death_event with fatal = 0: a process that a trigger, or the daemon, asked about */
+    EVENT_SNAPSHOT = 6,  /* struct death_event with fatal = 0: a process that a trigger, or the daemon, asked about */
     EVENT_TRIGGER = 7,   /* struct trigger_head and what its kind adds: a rule may fire */
     EVENT_OOM = 8,       /* struct oom_event: the OOM killer has chosen */
     EVENT_MAPS = 10,     /* struct maps_event: the mappings of a process that dies; after its EVENT_DEATH */
@@ -500,12 +500,12 @@ struct thread_event {
     __u64 capture_ns;   /* time spent in the kernel for this event */
 };
 
-enum watch_verdict { VERDICT_WATCH = 1, VERDICT_IGNORE = 2 };
+enum decision { DECISION_WATCH = 1, DECISION_IGNORE = 2 };
 
-/* Value of map "verdicts". */
-struct verdict {
-    __u32 verdict;    /* enum watch_verdict */
-    __u32 generation; /* of rules; a verdict of another one is none */
+/* Value of map "watch_decisions". */
+struct watch_decision {
+    __u32 decision;   /* enum decision */
+    __u32 generation; /* of rules; a decision of another generation is void */
     __u64 rules;      /* as in thread_slot */
 };
 
@@ -549,16 +549,16 @@ enum trigger_kind {
     TRIGGER_SIGNAL,
 };
 
-/* What every trigger begins with.  h: whom it is about. */
+/* Every trigger begins with this.  h: its subject. */
 struct trigger_head {
     struct event_header h;
     __u32 kind;           /* enum trigger_kind */
-    __u32 captured;       /* 1: an EVENT_MOMENT and an EVENT_THREAD of this thread follow, taken in its own context */
+    __u32 captured;       /* 1: an EVENT_SNAPSHOT and an EVENT_THREAD of this thread follow, taken in its own context */
     __u64 rules;          /* conditions whose test in the kernel it passed */
     __u16 dumped;         /* signal number already sent to it in its own context; 0: none */
     __u16 dump_bit;       /* … by the condition with this bit */
     __u32 generation;     /* of rules: what the bits mean */
-    struct watch_key key; /* whom the rules see: as long as it is the same, so are the facts */
+    struct watch_key key; /* what rules see of the process: as long as it is the same, so are the facts */
     char comm[COMM_LEN];
 };
 
@@ -794,7 +794,7 @@ enum loss_place {
     LOSS_TXG_SYNC,  /* more than TXG_SYNCS in flight */
     LOSS_TXG_EVENT, /* ring buffer full: txg_event */
     LOSS_TRIGGER,   /* ring buffer full: a rule's condition was met and nobody knows */
-    LOSS_MOMENT,    /* ring buffer full: the process of a trigger */
+    LOSS_SNAPSHOT,  /* ring buffer full: the process of a trigger */
     LOSS_IN_FLIGHT, /* a reclaim or block request in flight that found no room */
     LOSS_MAPS,      /* ring buffer full: some of the mappings */
     LOSS_POINTERS,  /* ring buffer full: what the stack points at */
@@ -910,7 +910,7 @@ struct latency_event {
     __u64 runnable_ns;
     __u64 blocked_ns;
     __u32 split;    /* 1: the three above are known; 0: kernel without CONFIG_SCHED_INFO, runnable counts as blocked */
-    __u32 captured; /* EVENT_MOMENT and EVENT_THREAD of this thread follow */
+    __u32 captured; /* EVENT_SNAPSHOT and EVENT_THREAD of this thread follow */
     __u32 depth;    /* calls in flight around this one */
     __u16 dumped;   /* signal number already sent to it in its own context; 0: none */
     __u16 dump_bit; /* … by the condition with this bit */
@@ -944,7 +944,7 @@ EVENT_ASSERT(sizeof(struct thread_calls) == 64 + 2 * CALL_DEPTH * 112);
 EVENT_ASSERT(sizeof(struct probe_setting) == 48);
 EVENT_ASSERT(sizeof(struct probe_count) == 64);
 EVENT_ASSERT(sizeof(struct latency_event) == 200);
-EVENT_ASSERT(sizeof(struct verdict) == 16);
+EVENT_ASSERT(sizeof(struct watch_decision) == 16);
 EVENT_ASSERT(sizeof(struct txg_sync) == 288);
 EVENT_ASSERT(sizeof(struct txg_event) == 320);
 EVENT_ASSERT(sizeof(struct trigger_head) == 144);

@@ -28,7 +28,7 @@ static __always_inline struct thread_calls *my_calls(struct task_struct *task, i
         if (!enter && !*thread)
             return 0;
         if (enter) {
-            *thread = settle(task, entry);
+            *thread = decide_slot(task, entry);
             if (!*thread)
                 return 0;
             *slot = *entry - 1;
@@ -190,7 +190,7 @@ static __noinline int report_slow(struct task_struct *task, struct slow_call *ca
             .ctx = call->regs,
             .role = ROLE_TRIGGERED,
             .slot = call->slot,
-            .event = EVENT_MOMENT,
+            .event = EVENT_SNAPSHOT,
         };
         capture_process(task, &capture);
         capture_thread(task, &capture, thread);

@@ -74,13 +74,13 @@ struct {
     __type(value, struct process_draft);
 } process_drafts __weak SEC(".maps");
 
-/* Verdicts the daemon has given; least recently used ones make room. */
+/* The daemon's decisions whether processes are recorded.  The least recently used ones make room for new ones. */
 struct {
     __uint(type, BPF_MAP_TYPE_LRU_HASH);
     __uint(max_entries, 16384);
     __type(key, struct watch_key);
-    __type(value, struct verdict);
-} verdicts __weak SEC(".maps");
+    __type(value, struct watch_decision);
+} watch_decisions __weak SEC(".maps");
 
 struct {
     __uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -94,7 +94,7 @@ struct {
     __type(value, __u64);
 } losses __weak SEC(".maps");
 
-/* Whom the kernel side may make dump core by itself: see dump.bpf.h. */
+/* The processes that the kernel side may make dump core on its own, see dump.bpf.h. */
 struct {
     __uint(type, BPF_MAP_TYPE_LRU_HASH);
     __uint(max_entries, 4096);

@@ -77,8 +77,8 @@ int BPF_PROG(process_exec, struct task_struct *task, pid_t old_pid, struct linux
     }
     struct watch_key key;
     __u64 rules;
-    __u32 verdict = verdict_of(task, &key, &rules, generation);
-    if (verdict == VERDICT_IGNORE) {
+    __u32 decision = decision_of(task, &key, &rules, generation);
+    if (decision == DECISION_IGNORE) {
         if (slot >= slots)
             *entry = SLOT_IGNORED | epoch;
         forget_process(tgid);
@@ -164,9 +164,9 @@ static __noinline int remember_ended(struct task_struct *task, struct thread_slo
     if (process && process->start_boot_ns == thread->process_start_boot_ns) {
         __builtin_memcpy(&ended.key, &process->key, sizeof(ended.key));
         if (ended.rules_generation != generation) { /* rules have changed since its last call */
-            struct verdict *verdict = bpf_map_lookup_elem(&verdicts, &process->key);
-            if (verdict && verdict->generation == generation) {
-                ended.rules = verdict->rules;
+            struct watch_decision *decision = bpf_map_lookup_elem(&watch_decisions, &process->key);
+            if (decision && decision->generation == generation) {
+                ended.rules = decision->rules;
                 ended.rules_generation = generation;
             }
         }

@@ -20,7 +20,7 @@ int snapshot_thread(struct bpf_iter__task *ctx)
     if (!task)
         return 0;
     if (task->pid == task->tgid) {
-        struct capture capture = {.role = ROLE_LIVING, .event = EVENT_MOMENT, .foreign = 1};
+        struct capture capture = {.role = ROLE_LIVING, .event = EVENT_SNAPSHOT, .foreign = 1};
         capture_process(task, &capture);
     }
     /* A thread that has given up its memory has no registers and no stack.  The daemon says that it is missing. */

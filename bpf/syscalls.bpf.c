@@ -269,7 +269,7 @@ static __noinline struct thread_slot *decide(__u64 at, __u32 *slot, __u32 counte
             count_loss(LOSS_TID_RANGE);
         return 0;
     }
-    struct thread_slot *thread = settle(task, entry);
+    struct thread_slot *thread = decide_slot(task, entry);
     remember_caller(task, at, *entry);
     *slot = *entry - 1;
     return thread;

@@ -132,7 +132,7 @@ static __always_inline struct ended_thread *ended_of(struct task_struct *task)
 /* Its ring is still there, for it was the last to be given back. */
 static __noinline int capture_ended(void *ctx, struct task_struct *task, struct ended_thread *ended)
 {
-    struct capture capture = {.ctx = ctx, .role = ROLE_TRIGGERED, .slot = ended->slot, .event = EVENT_MOMENT};
+    struct capture capture = {.ctx = ctx, .role = ROLE_TRIGGERED, .slot = ended->slot, .event = EVENT_SNAPSHOT};
     __u32 slot = ended->slot;
     struct thread_slot *thread = bpf_map_lookup_elem(&threads, &slot);
     if (thread && thread->generation != ended->generation) {

@@ -72,7 +72,7 @@ static __always_inline int may_capture(__u64 each)
 /* After the trigger has been submitted with captured = 1. */
 static __noinline int capture_here(void *ctx, struct task_struct *task)
 {
-    struct capture capture = {.ctx = ctx, .role = ROLE_TRIGGERED, .slot = ~0u, .event = EVENT_MOMENT};
+    struct capture capture = {.ctx = ctx, .role = ROLE_TRIGGERED, .slot = ~0u, .event = EVENT_SNAPSHOT};
     __u32 slot = 0;
     struct thread_slot *thread = slot_of_tid(BPF_CORE_READ(task, pid), &slot);
     if (thread)

@@ -2,7 +2,7 @@
  * Which threads are recorded.  A thread decides for itself, in its own context, the
  * first time it is seen and whenever the generation of decisions (watch_epoch) has
  * moved on; so nobody ever takes a ring away from under a thread that writes to it.
- * The verdict comes from a cache keyed by what rules look at; where the cache does not
+ * The decision comes from a cache keyed by what rules look at; where the cache does not
  * know, the daemon is asked once and the thread is recorded until it is ruled out. */
 #pragma once
 
@@ -151,21 +151,22 @@ static __noinline int tell_daemon(struct task_struct *task, __u32 kind, __u64 ru
     return 1;
 }
 
-/* rules are set whenever the verdict is not to ignore: where the daemon has yet to answer,
+/* rules are set whenever the decision is not to ignore: where the daemon has yet to answer,
  * to all, for it checks again what it gets.  key is made where there is need of one. */
-static __always_inline __u32 verdict_of(struct task_struct *task, struct watch_key *key, __u64 *rules, __u32 generation)
+static __always_inline __u32 decision_of(struct task_struct *task, struct watch_key *key, __u64 *rules,
+                                         __u32 generation)
 {
     *rules = rules_of_all[generation & 1];
     if (watch_all[generation & 1] && !ask_rules[generation & 1])
-        return VERDICT_WATCH;
+        return DECISION_WATCH;
     make_watch_key(task, key, generation);
-    struct verdict *verdict = bpf_map_lookup_elem(&verdicts, key);
-    if (!verdict || verdict->generation != generation) {
+    struct watch_decision *decision = bpf_map_lookup_elem(&watch_decisions, key);
+    if (!decision || decision->generation != generation) {
         *rules = ~0ULL;
         return 0;
     }
-    *rules = verdict->rules;
-    return verdict->verdict;
+    *rules = decision->rules;
+    return decision->decision;
 }
 
 /* Whether the permit is this very process's, for all that can be told of it now.  Whose it is is read last: see
@@ -266,8 +267,9 @@ static __always_inline void count_unrecorded(struct task_struct *task)
         __sync_fetch_and_add(&process->syscalls_unrecorded, 1);
 }
 
-/* The current thread's slot after (re)deciding; 0: not recorded.  entry: its place in slot_of, which may change. */
-static __noinline struct thread_slot *settle(struct task_struct *task, __u32 *entry)
+/* Decides (again) whether the current thread is recorded, and returns its slot; 0: it is not.  entry: its place in
+ * slot_of, which may change. */
+static __noinline struct thread_slot *decide_slot(struct task_struct *task, __u32 *entry)
 {
     /* the epoch first: it moves on after the generation, so with a new one come the new rules */
     __u32 value = *entry, epoch = *(volatile __u32 *)&watch_epoch & SLOT_EPOCH;
@@ -284,8 +286,8 @@ static __noinline struct thread_slot *settle(struct task_struct *task, __u32 *en
     }
     forget_caller(task);
     __u64 rules;
-    __u32 verdict = verdict_of(task, &key, &rules, generation);
-    if (verdict == VERDICT_IGNORE) {
+    __u32 decision = decision_of(task, &key, &rules, generation);
+    if (decision == DECISION_IGNORE) {
         *entry = SLOT_IGNORED | epoch;
         if (thread) {
             thread->state = SLOT_FREE;
@@ -314,7 +316,7 @@ static __noinline struct thread_slot *settle(struct task_struct *task, __u32 *en
     *(volatile __u32 *)&thread->rules_generation = generation;
     if (process && (!watch_all[generation & 1] || ask_rules[generation & 1]))
         __builtin_memcpy(&process->key, &key, sizeof(key));
-    if (verdict == VERDICT_WATCH) {
+    if (decision == DECISION_WATCH) {
         thread->epoch = epoch;
         if ((rules & told_rules[generation & 1]) && process && process->told_epoch != epoch &&
             tell_daemon(task, EVENT_STARTED, rules, generation))

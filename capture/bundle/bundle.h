@@ -6,11 +6,10 @@
 //     .amend-<same name>/                    a committed bundle's successor, see amend()
 //     .replaced-<same name>/, .removed-<same name>/   on their way out
 //
-// Commit: every file written and flushed, MANIFEST last, directory renamed, parent
-// flushed.  A kill at any instruction leaves a whole bundle or a directory whose name
-// begins with a dot, which recover() removes (or finishes, if its MANIFEST is whole).
-// All paths are opened relative to directory descriptors, no symlink followed:
-// bundles may come from elsewhere and are hostile input to a reader.
+// A commit writes and flushes every file, the MANIFEST last, then renames the directory and flushes its parent.  A kill
+// at any instruction leaves a whole bundle, or a directory whose name begins with a dot, which recover() removes (or
+// finishes, if its MANIFEST is whole).  All paths are opened relative to directory descriptors and no symbolic link is
+// followed, because a bundle may come from elsewhere and is hostile input to a reader.
 #pragma once
 
 #include "capture/os/instant.h"
@@ -47,27 +46,26 @@ public:
     // Opens <state>/incidents; create: makes it (and <state>) 0700 where missing.
     static Result<IncidentsDir> open(const std::string &state, bool create);
 
-    // Any other directory that holds bundles; for reading.
+    // Opens any other directory that holds bundles, for reading.
     static Result<IncidentsDir> at(const std::string &directory);
 
     // Names of committed bundles, oldest first (names sort by time).
     Result<std::vector<std::string>> names() const;
-    // ID = exact name, unique prefix of a name, PID, short id, or "latest"; a PID that
-    // several bundles have gives the newest.  An ambiguous prefix is an Error naming the candidates.
+    // ID = exact name, unique prefix of a name, PID, short id, or "latest".  If several bundles have the PID, the
+    // newest is meant.  An ambiguous prefix is an Error that names the candidates.
     Result<std::string> resolve(std::string_view id) const;
     Result<Bundle> bundle(const std::string &name) const;
-    // name as bundle_name() makes it; any other is refused, names() would not show it.
+    // name: as bundle_name() makes it.  Any other name is refused, because names() would not show it.
     Result<PartialBundle> begin(const std::string &name);
-    // Replaces files of a committed bundle in one step: a twin made of hard links and
-    // the new files, with its own MANIFEST, exchanged with the old one (renameat2
-    // RENAME_EXCHANGE), the old one removed.
+    // Replaces files of a committed bundle in one step.  It makes a twin of hard links and the new files, with its own
+    // MANIFEST, exchanges it with the old bundle (renameat2 RENAME_EXCHANGE), and removes the old one.
     Status amend(const std::string &name, std::span<const std::pair<std::string, std::string>> files);
     Status remove(const std::string &name);
-    // Whether the world has been told of that incident (the journal, a hook).  The mark outlives
-    // the daemon, so that the next one tells what this one could not.
+    // Marks whether the incident was reported (to the journal and a hook).  The mark outlives the daemon, so that the
+    // next one reports what this one could not.
     Status set_reported(const std::string &name, bool reported);
     Result<std::vector<std::string>> unreported() const; // also of bundles that are gone
-    // What an interrupted writer left: finished or removed; one line of text for each.
+    // Finishes or removes what an interrupted writer left.  Returns one line of text for each.
     Result<std::vector<std::string>> recover();
     int fd() const { return dir_.get(); }
     const std::string &path() const { return path_; }
@@ -77,7 +75,7 @@ private:
     std::string path_;
 };
 
-// A bundle being written.  Its directory vanishes unless committed.
+// A bundle that is being written.  Its directory is removed unless it is committed.
 class PartialBundle {
 public:
     PartialBundle(PartialBundle &&) noexcept;
@@ -103,18 +101,17 @@ class Bundle {
 public:
     const std::string &name() const { return name_; }
     int fd() const { return dir_.get(); } // the directory as it was when opened, see amend()
-    // Readers may run while the bundle is amended: a file that has vanished with the old
-    // directory is looked for once more under the bundle's name.
-    // Whole file, at most cap bytes (an Error beyond).
+    // Reads a whole file, at most cap bytes (a larger one is an Error).  The bundle may be amended meanwhile: a file
+    // that has vanished with the old directory is opened once more under the bundle's name.
     Result<std::string> read(std::string_view path, std::uint64_t cap = 256u << 20) const;
-    // Calls line(text) for each line without holding the file; false stops.  An
-    // over-long line (1 MiB) is an Error.
+    // Calls line(text) for each line until it returns false, without holding the whole file.  A line of more than 1 MiB
+    // is an Error.
     Status lines(std::string_view path, const std::function<bool(std::string_view)> &line) const;
-    // Bytes of a regular file; nullopt: there is none.
+    // The size of a regular file in bytes; nullopt: there is none.
     std::optional<std::uint64_t> size(std::string_view path) const;
     bool has(std::string_view path) const { return size(path).has_value(); }
     Result<std::vector<ManifestEntry>> manifest() const;
-    // Every problem found: a missing or changed file, one not in the manifest, a broken manifest.
+    // Lists every problem: a missing or changed file, a file that is not in the manifest, a broken manifest.
     Result<std::vector<std::string>> verify() const;
 
 private:

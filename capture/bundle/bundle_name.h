@@ -1,4 +1,4 @@
-// What a bundle's directory name says, and which names are bundles at all.
+// Reads what the name of a bundle's directory says, and tells which names are bundles.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,14 @@ struct BundleName {
 // Views into name.  nullopt: not a bundle's name ("lost+found", ".partial-…", …).
 std::optional<BundleName> parse_bundle_name(std::string_view name);
 
-// Paths within a bundle: up to four components of [A-Za-z0-9._-], none of which
-// begins with a dot; so no path leads out, hides, or breaks a MANIFEST line.
+// Whether this is a path within a bundle: up to four components of [A-Za-z0-9._-], none of which begins with a dot.  So
+// no path leads out of the bundle, is hidden, or breaks a line of the MANIFEST.
 bool valid_bundle_path(std::string_view path);
 
 // Directories beside the bundles, each followed by the bundle's name.
 inline constexpr std::string_view PARTIAL_PREFIX = ".partial-";
 inline constexpr std::string_view AMEND_PREFIX = ".amend-";
-// The old bundle, for a moment, on file systems without RENAME_EXCHANGE.
+// The old bundle between the two renames that replace it on file systems without RENAME_EXCHANGE.
 inline constexpr std::string_view REPLACED_PREFIX = ".replaced-";
 inline constexpr std::string_view REMOVED_PREFIX = ".removed-";
 inline constexpr std::string_view UNREPORTED_PREFIX = ".unreported-"; // an empty file

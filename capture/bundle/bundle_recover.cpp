@@ -1,4 +1,4 @@
-// What an interrupted writer left, by the prefix of its directory:
+// Finishes or removes what an interrupted writer left, by the prefix of its directory:
 //
 //   .partial-X   whole and X not there: only the rename was missing; else removed.
 //   .amend-X     either the finished successor of X, not yet exchanged with it, or the

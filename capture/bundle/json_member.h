@@ -1,4 +1,4 @@
-// Reading a JSON document that may lack anything.  Internal to capture/.
+// Reads JSON documents in which anything may be missing.  Internal to capture/.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -7,10 +7,11 @@
 
 namespace incident::capture {
 
-// null where object is none or has no such key.
+// The member with this key; null if object is no object or has no such key.
 const nlohmann::ordered_json &member(const nlohmann::ordered_json &object, const char *key);
 
-// null for "", so that a reader need not tell "unknown" from empty; what is not UTF-8 becomes U+FFFD.
+// The text; null for "", so that a reader need not distinguish "unknown" from empty.  Bytes that are not UTF-8 become
+// U+FFFD.
 nlohmann::ordered_json text_or_null(std::string_view text);
 
 } // namespace incident::capture

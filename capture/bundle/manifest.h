@@ -1,4 +1,4 @@
-// MANIFEST: what a bundle consists of, written last.
+// MANIFEST: the list of the files of a bundle, which is written last.
 //
 //   <sha256> <size> <path>\n      one line a file, in writing order
 //   end <number of files>\n       so that a truncated manifest is not a shorter one

@@ -1,4 +1,4 @@
-// The GNU build-id note of an ELF file.
+// Reads the GNU build-id note of an ELF file.
 #include "capture/collect/collect.h"
 #include "capture/os/elf_headers.h"
 

@@ -1,6 +1,6 @@
-// Units and containers out of cgroup paths.  Units by systemd's own rules:
-// src/basic/cgroup-util.c, cg_path_get_unit() and cg_path_get_user_unit() of v252.
-// A path is a name like any other that a container's owner chooses: it labels.
+// Finds units and containers in cgroup paths.  Units follow systemd's own rules (src/basic/cgroup-util.c,
+// cg_path_get_unit() and cg_path_get_user_unit() of v252).  The owner of a container chooses its paths, so what is
+// found is only a label and proves nothing.
 #include "capture/collect/collect.h"
 #include "capture/os/lines.h"
 

@@ -1,6 +1,6 @@
-// Collectors: what /proc, /sys and the kernel log say right now, as the kernel
-// printed it.  Most perishable first; each has a deadline and a byte cap, and one
-// that fails is an entry in the bundle, never a lost bundle.
+// Collects what /proc, /sys and the kernel log say now, as the kernel prints it.  What vanishes first is read first.
+// Each collector has a deadline and a limit of bytes.  If one fails, the bundle says so; the bundle itself is never
+// lost for it.
 #pragma once
 
 #include "capture/os/os_roots.h"
@@ -33,8 +33,8 @@ struct Collected {
 };
 
 struct CollectLimits {
-    std::chrono::milliseconds deadline{250}; // of all process collectors together; host's have their own
-    std::uint64_t file_cap = 4u << 20;       // bytes a file; cut beyond, said so in error
+    std::chrono::milliseconds deadline{250}; // for all process collectors together; those of the host have their own
+    std::uint64_t file_cap = 4u << 20;       // bytes of a file; a larger one is cut, and error says so
     std::uint32_t fds = 65536;               // descriptors listed at most
     std::uint32_t threads = 65536;
     bool environ = false;
@@ -53,7 +53,7 @@ void collect_process(const OsRoots &os, const ProcessRef &process, const Collect
 // kernel_log: the slice of /dev/kmsg of the last `log` seconds (at most file_cap).
 void collect_host(const OsRoots &os, std::chrono::seconds log, const CollectLimits &limits, Collected &into);
 
-// Static facts of a live process for matching; empty strings where unknown.
+// What is known of a living process, for matching; strings are empty if not known.
 struct ProcessIdentity {
     std::string comm, exe, cgroup, unit, cmdline, container;
     std::uint32_t uid = 0;
@@ -61,19 +61,19 @@ struct ProcessIdentity {
 };
 Result<ProcessIdentity> identify(const OsRoots &os, std::uint32_t pid);
 
-// The process's group out of its /proc/PID/cgroup (cgroups(7)): that of the v2 hierarchy, or where all stand in "/" of
-// an otherwise unused one, as on hybrid and v1 hosts, that of systemd's own v1 hierarchy.  Without the " (deleted)" of
-// a group that was removed while the process was in it.  "" where the text names none.
+// The cgroup of a process, from the text of its /proc/PID/cgroup (cgroups(7)).  It is that of the v2 hierarchy.  On
+// hybrid and v1 hosts all processes are in "/" there, and then it is that of systemd's own v1 hierarchy.  The "
+// (deleted)" of a group that was removed is cut off.  "" if the text names none.
 std::string cgroup_of_text(std::string_view text);
 
-// "/system.slice/foo.service" → "foo.service"; also "user@1000.service/app.slice/x.scope"
-// → "x.scope" as systemd's cg_path_get_unit does; "" where it is in no unit.
+// The unit of a cgroup path: "/system.slice/foo.service" → "foo.service", and "user@1000.service/app.slice/x.scope" →
+// "x.scope", as systemd's cg_path_get_unit does; "" if it is in no unit.
 std::string unit_of_cgroup(const std::string &cgroup);
-// docker/containerd/podman/lxc/nspawn ids out of a cgroup path; "" if none.
+// The container id of docker, containerd, podman, lxc or nspawn in a cgroup path; "" if none.
 std::string container_of_cgroup(const std::string &cgroup);
 
-// GNU build-id (hex) out of an ELF file, or out of its first bytes as mapped; "" if none.
-// Bounds-checked by hand: the bytes are hostile.
+// The GNU build-id (hex) in an ELF file or in its first bytes as mapped; "" if none.  The bytes are hostile, so every
+// offset is checked.
 std::string build_id_of_file(int fd);
 std::string build_id_of_head(const std::uint8_t *bytes, std::size_t length);
 

@@ -1,6 +1,6 @@
-// Memory of a living process's threads, read from outside through /proc/PID/mem: the stack
-// from the red zone up and the bytes around each register that points somewhere.  What
-// capture.bpf.h copies of a dying thread in its own context, for one that lives on.
+// Reads memory of the threads of a living process from outside, through /proc/PID/mem: the stack from the red zone up,
+// and the bytes around each register that points somewhere.  These are the parts that capture.bpf.h copies of a dying
+// thread in the thread's own context.
 #pragma once
 
 #include "capture/collect/collect.h"
@@ -8,10 +8,9 @@
 
 namespace incident::capture {
 
-// Fills stack and windows of each thread seen from outside (ROLE_LIVING); those captured in
-// their own context stay as they are.  Reading takes the process's mmap_lock, so it runs on
-// a thread of its own and what is not there by the deadline stays out; the result entry
-// "memory" says so.
+// Fills the stack and the windows of each thread that was seen from outside (ROLE_LIVING).  Threads that were captured
+// in their own context stay as they are.  Reading takes the mmap_lock of the process, so it runs on a thread of its
+// own.  What is not read before the deadline is left out, and the result entry "memory" says so.
 void collect_memory(const OsRoots &os, const ProcessRef &process, std::vector<ThreadSnapshot> &threads,
                     std::chrono::milliseconds deadline, Collected &into);
 

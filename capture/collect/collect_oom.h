@@ -1,5 +1,5 @@
-// What an OOM kill leaves behind: the victim's cgroup files before and after, and the
-// kernel's own words about whom it killed and why.
+// Collects what an OOM kill leaves: the victim's cgroup files before and after, and the lines in which the kernel says
+// whom it killed and why.
 #pragma once
 
 #include "capture/collect/collect.h"
@@ -12,8 +12,8 @@ namespace incident::capture {
 // The text of /proc/PID/cgroup; "" when the process is gone.
 std::string cgroup_of_process(const OsRoots &os, std::uint32_t pid);
 
-// The memory files of those cgroups as bundle files "<directory>/memory.max", …; directory:
-// "cgroup_before", "cgroup_after".
+// Collects the memory files of these cgroups as bundle files "<directory>/memory.max", …; directory: "cgroup_before" or
+// "cgroup_after".
 void collect_cgroup_memory(const OsRoots &os, std::string_view proc_cgroup, const std::string &directory,
                            Collected &into);
 
@@ -24,7 +24,7 @@ void collect_cgroup_memory(const OsRoots &os, std::string_view proc_cgroup, cons
 // (mm/oom_kill.c, dump_oom_summary and __oom_kill_process; both are rate-limited.)
 void read_oom_log(std::string_view kernel_log, std::uint32_t pid, OomTrigger &into);
 
-// The kernel log of the last seconds; "" where it cannot be read.
+// The kernel log of the last seconds; "" if it cannot be read.
 std::string recent_kernel_log(const OsRoots &os, std::chrono::seconds span);
 
 } // namespace incident::capture

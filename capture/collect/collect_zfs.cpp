@@ -195,25 +195,25 @@ void collect_zfs(const OsRoots &os, const ZfsLimits &limits, Collected &into) {
     run_collectors(std::move(collectors), {}, limits.deadline, into);
 }
 
-ZfsFacts zfs_facts(const Collected &collected) {
-    ZfsFacts facts;
+ZfsState zfs_state(const Collected &collected) {
+    ZfsState zfs;
     for (const auto &[path, bytes] : collected.files) {
         if (path == BLOCKED) {
-            facts.blocked = parse_blocked(bytes);
+            zfs.blocked = parse_blocked(bytes);
         } else if (path == PARAMETERS) {
             for (const std::string_view line : lines_of(bytes))
                 if (const std::size_t equals = line.find('='); equals != std::string_view::npos)
-                    facts.parameters.emplace(line.substr(0, equals), line.substr(equals + 1));
+                    zfs.parameters.emplace(line.substr(0, equals), line.substr(equals + 1));
         } else if (path.starts_with(POOL_PREFIX)) {
             const std::size_t slash = path.find('/', POOL_PREFIX.size());
             const std::string pool = path.substr(POOL_PREFIX.size(), slash - POOL_PREFIX.size());
             if (path.ends_with("/txgs"))
-                facts.txgs[pool] = parse_txgs(bytes);
+                zfs.txgs[pool] = parse_txgs(bytes);
             else if (path.ends_with("/state"))
-                facts.pool_states[pool] = bytes.substr(0, bytes.find('\n'));
+                zfs.pool_states[pool] = bytes.substr(0, bytes.find('\n'));
         }
     }
-    return facts;
+    return zfs;
 }
 
 } // namespace incident::capture

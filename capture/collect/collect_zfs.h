@@ -1,5 +1,5 @@
-// ZFS at this instant, for an incident of a pool: its transaction groups, the kstats, the
-// tunables, and who is blocked in it.
+// Collects the state of ZFS for an incident of a pool: its transaction groups, the kstats, the tunables, and the
+// threads that are blocked in ZFS.
 #pragma once
 
 #include "capture/collect/collect.h"
@@ -8,11 +8,11 @@
 namespace incident::capture {
 
 struct ZfsLimits {
-    std::chrono::milliseconds deadline{1000}; // of all of it; a stall lasts seconds
+    std::chrono::milliseconds deadline{1000}; // for everything together; a stall lasts seconds
     std::uint64_t file_cap = 1u << 20;
     std::uint32_t pools = 64;
-    std::uint32_t threads = 65536; // looked at
-    std::uint32_t blocked = 512;   // kept, with their stacks
+    std::uint32_t threads = 65536; // how many are checked
+    std::uint32_t blocked = 512;   // how many are kept, with their stacks
 };
 
 // Files: host/zfs.POOL/{txgs,state,dmu_tx_assign,iostats,multihost} of each pool,
@@ -29,16 +29,16 @@ struct ZfsBlocked {
     std::vector<std::string> stack;
 };
 
-// What was collected, as data.
-struct ZfsFacts {
+// What was collected, parsed.
+struct ZfsState {
     std::map<std::string, std::vector<TxgRow>> txgs; // by pool, as named in the bundle
     std::map<std::string, std::string> pool_states;  // "ONLINE", "SUSPENDED", …
     std::map<std::string, std::string> parameters;
     std::vector<ZfsBlocked> blocked;
 };
-ZfsFacts zfs_facts(const Collected &collected);
+ZfsState zfs_state(const Collected &collected);
 
-// A pool's name as it stands in bundle paths.
+// The name of a pool as bundle paths have it.
 std::string zfs_pool_label(std::string_view pool);
 
 } // namespace incident::capture

@@ -1,8 +1,7 @@
-// Runs collectors one after another under one deadline, on a thread of its own:
-// reading /proc/PID can hang in the kernel for as long as the process does (maps,
-// cmdline, smaps_rollup wait for its mmap_lock), and a process that hangs is just
-// what is looked at here.  A read that does not return in time is left behind with
-// its thread; the caller goes on with what has been read.
+// Runs collectors one after another under one deadline, on a thread of its own.  Reading /proc/PID can hang in the
+// kernel as long as the process hangs (maps, cmdline and smaps_rollup wait for its mmap_lock), and processes that hang
+// are often the reason for an incident.  If a read does not return in time, its thread is left behind, and the caller
+// goes on with what was read.
 #pragma once
 
 #include "capture/collect/collect.h"
@@ -30,32 +29,32 @@ private:
 
 struct Outcome {
     bool ok = true;
-    std::string error; // why not; or, with ok, what was cut
+    std::string error; // why it failed; or, with ok, what was cut
     std::vector<std::pair<std::string, std::string>> files;
 };
 
-// run and the checks may outlive the call: they own what they touch.
+// run and the checks must own what they use, because they may outlive the call.
 struct Collector {
     std::string name;
     std::function<Outcome(const Deadline &)> run;
 };
 
 struct Checks {
-    std::string name;                    // of the result entry a failed check makes
-    std::function<std::string()> before; // not "": nothing is collected
-    std::function<std::string()> after;  // not "": what was collected is thrown away
+    std::string name;                    // of the result entry that a failed check makes
+    std::function<std::string()> before; // if the result is not "", nothing is collected
+    std::function<std::string()> after;  // if the result is not "", what was collected is thrown away
 };
 
 void run_collectors(std::vector<Collector> collectors, Checks checks, std::chrono::milliseconds span, Collected &into);
 
-// The same for a single job.  Refused: too many before it hang; those that wait for files (whose owner may make
-// them hang at will) do not keep those that wait for processes from running.
+// The same for a single job.  Refused: too many earlier jobs hang.  Jobs that wait for files are counted apart from
+// those that wait for processes, because the owner of a file can make its reader hang.
 enum class Ran { Done, Late, Refused };
 enum class Awaits { Process, File };
 Ran run_bounded(std::function<void()> job, Clock::time_point until, Awaits awaits = Awaits::Process);
 
-// The answer of a job that may hang on a file, or an Error (ETIMEDOUT, EBUSY) at the end of `span`.  The job
-// owns what it touches: it may outlive the call.
+// Runs a job that may hang on a file.  Returns its answer, or an Error (ETIMEDOUT, EBUSY) after `span`.  The job must
+// own what it uses, because it may outlive the call.
 template <typename T> Result<T> within(std::chrono::milliseconds span, std::function<Result<T>()> job) {
     auto answer = std::make_shared<std::optional<Result<T>>>();
     const auto run = [answer, job = std::move(job)] { answer->emplace(job()); };

@@ -1,5 +1,5 @@
-// What was known of a process's heap at an incident: passive data filled in by the daemon, and the
-// files of the bundle that hold it.
+// What was known of the heap of a process at an incident: plain data that the daemon fills in, and the files of the
+// bundle that hold it.
 //
 //   heap.json          the account, what was probed, from when on, histogram: heap_json() says the keys
 //   heap/stacks.bin    HeapStackRecord, one a distinct call stack of allocations and frees, by id
@@ -32,10 +32,10 @@ struct HeapSums {
 
 struct HeapStackRecord {
     std::uint64_t id = 0;
-    HeapSums total;  // since the recording began: of what this call stack allocated, whoever freed it
-    HeapSums window; // of it, within the window (HeapSnapshot::window_ns)
+    HeapSums total;  // what this call stack allocated since the recording began, whoever freed it
+    HeapSums window; // the part of it within the window (HeapSnapshot::window_ns)
     std::uint64_t first_ns = 0;
-    // At the entry of the function: ip lies in it, [sp] is where it returns to.
+    // The registers at the entry of the function: ip is in the function, and [sp] holds its return address.
     std::uint64_t ip = 0, sp = 0, bp = 0, bx = 0, r12 = 0, r13 = 0, r14 = 0, r15 = 0;
     std::uint32_t length = 0;   // bytes of slice
     std::uint32_t function = 0; // bpf::heap_function
@@ -57,19 +57,19 @@ static_assert(sizeof(HeapHistoryRecord) == 40);
 struct HeapFunction {
     std::string name;    // "malloc"
     std::string path;    // of the file it is in, as the process knows it
-    std::string problem; // why it could not be probed, or what its probe costs; "" neither
+    std::string problem; // why it could not be probed, or what its probe costs; "" if neither
     bool probed = false;
 };
 
 struct HeapSnapshot {
     std::string level;                 // "sizes", "history"
-    std::string asked;                 // what rules ask for; may be more than level
-    std::string reason;                // why there is less, or nothing at all; ""
+    std::string asked;                 // the level that rules ask for; may be more than level
+    std::string reason;                // why less is recorded, or nothing; else ""
     std::uint64_t exec_ns = 0;         // the process's last exec, or its fork; 0: not seen
-    std::uint64_t since_ns = 0;        // recording began: all probes were there; 0: never
+    std::uint64_t since_ns = 0;        // when recording began, with all probes attached; 0: never
     std::uint64_t read_ns = 0;         // when all this was read
     std::uint64_t window_from_ns = 0;  // the window is [window_from_ns, read_ns)
-    std::uint64_t history_from_ns = 0; // the history holds all from here on; 0: there is none
+    std::uint64_t history_from_ns = 0; // since then the history is complete; 0: there is none
     std::vector<HeapFunction> functions;
     // allocated_bytes - freed_bytes - reused_bytes = live bytes + lost_bytes; the numbers likewise
     HeapSums total, window;
@@ -77,8 +77,9 @@ struct HeapSnapshot {
     std::uint64_t reused = 0, reused_bytes = 0, lost = 0, lost_bytes = 0;
     std::uint64_t unknown_frees = 0, failed = 0, unfinished = 0, unentered = 0, no_frame = 0, no_stack = 0,
                   strangers = 0;
-    std::uint64_t history_written = 0; // records ever; the oldest were overwritten
-    // Calls seen, and by what they were slowed together, at the price measured on that machine; 0: not measured.
+    std::uint64_t history_written = 0; // how many records were ever written; the oldest were overwritten
+    // How many calls were seen, and how much they were slowed together, by the price measured on the machine; 0: not
+    // measured.
     std::uint64_t calls = 0, calls_ns = 0;
     struct Class {
         std::uint64_t allocations = 0, bytes = 0;

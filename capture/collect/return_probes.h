@@ -1,9 +1,9 @@
-// Return addresses that probes have replaced, put back.
+// Puts back the return addresses that return probes have replaced.
 //
-// While a probe of a function's return is pending, ours or anybody's, the kernel's trampoline stands on the stack where
-// the return address stood, and everything that unwinds the stack ends there.  What is copied of a process's memory is
-// put right before anybody reads it; the bundle says of each such place what stood there (threads.json,
-// "return_probes"). A full core has the trampolines still: postmortem/ puts its copy right by that record.
+// While a return probe (of anybody) is pending, the kernel's trampoline is on the stack instead of the return address,
+// and every unwinder stops there.  So copies of the process's memory are corrected before anybody reads them, and the
+// bundle lists each such place (threads.json, "return_probes").  A full core still has the trampolines; postmortem/
+// corrects its copy of the core by that list.
 #pragma once
 
 #include "capture/collect/snapshot.h"
@@ -13,12 +13,12 @@
 
 namespace incident::capture {
 
-// Of a returns_event as the ring buffer has it; an entry that the bytes do not hold is left out.
+// Reads a returns_event of the ring buffer.  An entry that the bytes do not hold is left out.
 ReturnProbes return_probes_of(std::span<const std::uint8_t> event);
 
-// In all that was copied of the process's memory: a word is replaced only where the trampoline's address stands at the
-// place a thread's record names, for frames that longjmp() left keep their records.  Of a word that a copy holds in
-// part, that part.  Doing it again changes nothing.
+// Corrects everything that was copied of the process's memory.  A word is replaced only if it is the address of the
+// trampoline, because frames that longjmp() has left keep their records.  If a copy holds only a part of a word, that
+// part is replaced.  A second call changes nothing.
 void put_return_addresses_back(ProcessSnapshot &process);
 
 } // namespace incident::capture

@@ -1,7 +1,6 @@
-// What the kernel side handed over about one incident, as passive data: the
-// daemon fills it in (daemon/), the rest of capture/ turns it into a bundle.
-// Raw kernel structs stay raw here (bpf/event.h), so that a test can make one
-// by hand and so that nothing is decoded twice.
+// The snapshot of one incident, as plain data.  The daemon fills it in (daemon/), and the rest of capture/ turns it
+// into a bundle.  The structs of the kernel side stay as they came (bpf/event.h), so that a test can make one by hand
+// and nothing is decoded twice.
 #pragma once
 
 #include "bpf/event.h"
@@ -18,23 +17,23 @@ namespace incident::capture {
 
 struct OpenEntry {
     bpf::open_record record;
-    std::string path; // hostile bytes, no NUL; empty with whole == false: overwritten by newer
+    std::string path; // hostile bytes, no NUL; empty and not whole if newer ones have overwritten it
     bool whole = true;
     bool kept() const { return whole && record.status == bpf::PATH_KEPT; }
 };
 
-// One thread's rings, oldest record first.
+// The rings of one thread, oldest record first.
 struct ThreadRings {
     bpf::thread_slot slot{};
     std::vector<bpf::syscall_record> syscalls; // the in-flight one, if any, is last (duration_ns == IN_FLIGHT)
     std::vector<OpenEntry> opens;
     std::vector<bpf::memory_record> memory;
-    std::uint64_t paths_left_out = 0, memory_left_out = 0; // recorded, but the rule does not keep them
+    std::uint64_t paths_left_out = 0, memory_left_out = 0; // recorded, but the rule does not want them
 };
 
-// A function whose return is probed, and has not happened yet.
+// A call of a function whose return is probed and has not happened yet.
 struct PendingReturn {
-    std::uint64_t place = 0; // on the stack: where the kernel has put its trampoline's address instead of …
+    std::uint64_t place = 0; // where on the stack the kernel has put the address of its trampoline instead of …
     std::uint64_t return_address = 0;
 };
 
@@ -49,8 +48,8 @@ struct ThreadSnapshot {
     std::optional<ThreadRings> rings;
     std::optional<bpf::thread_event> event; // registers, kernel stack, windows
     std::vector<std::uint8_t> stack;        // user stack bytes from event->stack_address
-    std::optional<ReturnProbes> returns;    // of a thread in a function whose return is probed
-    std::string missing;                    // why rings or event are absent; "" when both are there
+    std::optional<ReturnProbes> returns;    // if the thread is in a function whose return is probed
+    std::string missing;                    // why rings or event are missing; "" if both are there
 };
 
 struct Loss {
@@ -67,12 +66,12 @@ struct ProbeState {
     std::uint64_t runs = 0, run_ns = 0; // while run times were counted
 };
 
-// What the recorder itself took of the machine, and did without for that reason.
+// What the recorder itself took of the machine, and what it left out for that reason.
 struct CostRecord {
     std::uint64_t measured_ns = 0;   // monotonic, the last time before the incident; 0: not yet
     std::optional<double> budget;    // of each CPU; nullopt: no limit
     double total = 0;                // of each CPU
-    double programs = 0, daemon = 0; // of one CPU: in the kernel, the daemon's own
+    double programs = 0, daemon = 0; // of one CPU: in the kernel, and by the daemon itself
     struct Step {
         std::string what, reason;
         std::uint64_t since_ns = 0; // monotonic
@@ -92,11 +91,12 @@ struct Clocks {
     WallTime wall_of(BootTime t) const { return realtime + (t.ns - boottime.ns); }
 };
 
-// Between two lives of incidentd nothing is recorded: not of processes that lived on, not of those that died.
+// A time between two runs of incidentd, in which nothing was recorded, neither of processes that lived on nor of those
+// that died.
 struct Gap {
-    std::uint32_t pid = 0; // the life before
-    bool stopped = false;  // in good order; else it was killed, or the machine went down
-    WallTime from;         // of a killed one: when it was last known to run
+    std::uint32_t pid = 0; // of the incidentd that ran before
+    bool stopped = false;  // it ended in good order; else it was killed, or the machine went down
+    WallTime from;         // when it ended; if it was killed, when it was last known to run
     WallTime until;
 };
 
@@ -111,14 +111,14 @@ struct RuleRecord {
 };
 
 struct ProcessSnapshot {
-    bpf::death_event event{};                 // the trigger; event.fatal tells a death from a signal only seen
+    bpf::death_event event{};                 // the trigger; event.fatal: the process dies of it
     std::optional<bpf::process_entry> entry;  // lineage, signals
     std::vector<ThreadSnapshot> threads;      // the crashed one first, then by tid
     std::uint32_t threads_expected = 0;       // live threads of the process at the trigger
-    std::string kernel_maps;                  // its mappings as its death found them, like /proc/PID/maps; "" unknown
+    std::string kernel_maps;                  // its mappings at its death, like /proc/PID/maps; "" unknown
     bool kernel_maps_cut = false;             // … and some are missing
     std::vector<bpf::memory_window> pointers; // what the crashed thread's stack points at
-    std::optional<HeapSnapshot> heap;         // of a process whose rules ask for it
+    std::optional<HeapSnapshot> heap;         // if a rule asks for it
     bool gone = false;                        // the last thread had exited when the snapshot was closed
     bool deadline_passed = false;             // closed by the deadline: threads may be missing for that reason
 };
@@ -129,13 +129,13 @@ struct IncidentInput {
     std::vector<Match> matches; // the newest, oldest first
     std::uint64_t matches_total = 0, value_total = 0;
     DumpRecord dump;
-    bool light = false;                         // one of many alike: without collected files and memory
-    std::uint64_t alike = 0, alike_counted = 0; // of this signature lately; of these only counted
+    bool light = false; // one of many similar incidents, so without collected files and memory
+    std::uint64_t similar = 0, similar_counted = 0; // incidents of this signature lately; those of them only counted
     ProcessSnapshot process;
     Clocks clocks;
     std::vector<Loss> losses; // global losses since the daemon started that can concern this incident
     std::vector<ProbeState> probes;
-    std::optional<Gap> gap; // before this life of incidentd
+    std::optional<Gap> gap; // before this run of incidentd
     CostRecord cost;
     std::uint64_t signal_seen_ns = 0; // when the daemon read the trigger (monotonic)
 };

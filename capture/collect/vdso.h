@@ -5,7 +5,7 @@
 
 namespace incident::capture {
 
-// As mapped into this process; "" where there is none.
+// The bytes that are mapped into this process; "" if there are none.
 std::string_view own_vdso();
 
 } // namespace incident::capture

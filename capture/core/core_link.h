@@ -36,27 +36,26 @@ enum class Join { Exact, Window, None };
 //           stack, program and vdso, some 50 random bits drawn at execve(); or
 //         - equal exe, both known, where a vector is missing or says nothing because the stack
 //           was not placed at random (setarch -R, kernel.randomize_va_space=0, 32-bit).
-//         What remains: within three seconds the pid was given away again, to a process that
+//         It can still be wrong if within three seconds the pid was given to another process that
 //         died of the same signal in the same program (with the vector: forked from the same
 //         parent without an execve()), while ours left no entry.
 // window: the same boot and pid, the entry's time at most 60 s after the death (the kernel stamps
 //         a dump only when all threads have stopped), nothing contradicts; but something of
 //         the above is missing, and reason says what.
-// none:   no entry, or each for this pid is of another death; reason says why.
+// none:   there is no entry, or each entry for this pid belongs to another death; reason says why.
 //
-// An unequal auxiliary vector, signal, uid or exe is a contradiction: that entry is another
-// death's.  An equal vector overrules two of them: exe (two views of one path), and signal
-// (a handler that ends in abort(): window).
-// Entries are written by whoever likes: one that a user's process sent itself is passed
-// over (journald's own _UID and _EXE tell), and a file is taken from the entry only
-// when it lies in systemd-coredump's directory.
+// If the auxiliary vector, signal, uid or exe differs, the entry belongs to another death.  But an equal vector
+// outweighs a different exe (one path can look different to two processes) and a different signal (a handler may end in
+// abort(); the join is then "window"). Anybody can write entries.  So an entry that a user's process sent is ignored
+// (journald's own _UID and _EXE show it), and a file is taken from an entry only if it is in the directory of
+// systemd-coredump.
 struct CoreLink {
     Join join = Join::None;
     std::string reason;
     std::string file; // COREDUMP_FILENAME as the entry says; "" if none was stored
     std::string journal_cursor;
     bool truncated = false;
-    bool pending = false;         // none, but a dump may still be under way: ask again
+    bool pending = false;         // there is none yet, but a dump may be under way, so ask again
     std::uint64_t file_bytes = 0; // 0: not there (any more)
 };
 
@@ -64,11 +63,11 @@ class CoreJournal {
 public:
     // Opens the local journal (system + runtime).  directory: for tests ("" = default).
     static Result<CoreJournal> open(const std::string &directory = "", const OsRoots &os = {});
-    // The reason of a link with a core says what makes it exact or keeps it from it; of one
-    // without, why there is none (not stored, inside the journal entry, vacuumed since).
+    // The reason of a link with a core says why it is exact or not.  The reason of one without says why there is no
+    // core (not stored, inside the journal entry, or removed since).
     Result<CoreLink> find(const DeathIdentity &death);
-    // For an event loop: a descriptor that stays the same, readable (POLLIN) when the journal
-    // has changed, and what to call then.
+    // For an event loop: the descriptor is readable (POLLIN) when the journal has changed; then call process().  It
+    // stays the same.
     int fd() const;
     Status process();
 
@@ -82,10 +81,9 @@ private:
     std::unique_ptr<Impl> impl_;
 };
 
-// Why no core can have come, from what is known without a journal entry: the signal makes none
-// (SIGKILL, SIGTERM…), RLIMIT_CORE 0 or 1, not dumpable, core_pattern is not
-// systemd-coredump's, the kernel log says "over core_pipe_limit" for this pid, nobody listens on
-// /run/systemd/coredump.  "" if nothing speaks against one.
+// What is known without a journal entry.  It can show why no core was written: the signal makes none (SIGKILL,
+// SIGTERM…), RLIMIT_CORE is 0 or 1, the process is not dumpable, core_pattern is not systemd-coredump's, the kernel log
+// says "over core_pipe_limit" for this pid, or nobody listens on /run/systemd/coredump.
 struct CorePrecheck {
     int signal = 0;
     std::uint64_t rlimit_core = ~0ull;
@@ -95,9 +93,9 @@ struct CorePrecheck {
     std::string kernel_log;   // host/kernel_log
     bool listener = true;     // /run/systemd/coredump accepts
 };
-std::string no_core_reason(const CorePrecheck &facts);
-// Does somebody listen on /run/systemd/coredump?  From /proc/1/net/unix: connecting would
-// start a systemd-coredump.
+std::string no_core_reason(const CorePrecheck &precheck);
+// Whether somebody listens on /run/systemd/coredump.  It reads /proc/1/net/unix, because a connection would start a
+// systemd-coredump.
 bool coredump_socket_listens(const OsRoots &os = {});
 
 } // namespace incident::capture

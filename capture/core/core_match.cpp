@@ -19,10 +19,10 @@ constexpr std::int64_t WINDOW = 60 * SECOND;
 // No stack starts further below its unrandomized top (arguments and environment).
 constexpr std::uint64_t STACK_SLACK = 8u << 20;
 
-enum class Verdict { Other, Window, Fits };
+enum class Match { Other, Window, Fits };
 
 struct Judgement {
-    Verdict verdict = Verdict::Other;
+    Match match = Match::Other;
     std::string text; // why Other, what is missing, or what proves it
 };
 
@@ -86,7 +86,7 @@ Judgement judge(const CoreEntry &entry, const DeathIdentity &death) {
     const bool same_image = stripped(death.auxv) == stripped(entry.auxv) && auxv_identifies(death.auxv);
     const std::int64_t late = delay(entry, death);
     if (std::string why = contradiction(entry, death, late, same_image); !why.empty())
-        return {Verdict::Other, std::move(why)};
+        return {Match::Other, std::move(why)};
 
     std::string missing;
     const auto lacks = [&](bool lacking, const std::string &what) {
@@ -103,8 +103,8 @@ Judgement judge(const CoreEntry &entry, const DeathIdentity &death) {
     lacks(late > LATEST, "the dump began " + seconds(late) + " after the death");
     const std::string same = std::string("same boot, pid") + (same_image ? ", auxiliary vector" : "");
     if (!missing.empty())
-        return {Verdict::Window, same + "; not proven: " + missing};
-    return {Verdict::Fits, same + ", signal" + (same_image ? "" : ", executable") + " and second; no other entry fits"};
+        return {Match::Window, same + "; not proven: " + missing};
+    return {Match::Fits, same + ", signal" + (same_image ? "" : ", executable") + " and second; no other entry fits"};
 }
 
 } // namespace
@@ -132,31 +132,30 @@ bool auxv_identifies(std::string_view auxv) {
 
 CoreMatch match_core(const DeathIdentity &death, std::span<const CoreEntry> entries) {
     CoreMatch best;
-    Verdict verdict = Verdict::Other;
+    Match match = Match::Other;
     std::size_t fitting = 0;
     std::int64_t nearest = INT64_MAX;
     for (const CoreEntry &entry : entries) {
         Judgement judgement = judge(entry, death);
-        fitting += judgement.verdict == Verdict::Fits;
+        fitting += judgement.match == Match::Fits;
         const std::int64_t distance = std::abs(delay(entry, death));
-        if (best.reason.empty() || judgement.verdict > verdict ||
-            (judgement.verdict == verdict && distance < nearest)) {
-            verdict = judgement.verdict;
+        if (best.reason.empty() || judgement.match > match || (judgement.match == match && distance < nearest)) {
+            match = judgement.match;
             nearest = distance;
             best.reason = std::move(judgement.text);
             best.entry = &entry;
         }
     }
-    switch (verdict) {
-    case Verdict::Fits:
+    switch (match) {
+    case Match::Fits:
         best.join = fitting == 1 ? Join::Exact : Join::Window;
         if (fitting > 1)
             best.reason = "same boot and pid; not proven: " + std::to_string(fitting) + " entries fit";
         break;
-    case Verdict::Window:
+    case Match::Window:
         best.join = Join::Window;
         break;
-    case Verdict::Other:
+    case Match::Other:
         best.entry = nullptr;
         best.reason = "no entry of systemd-coredump for pid " + std::to_string(death.process.pid) + " in this boot" +
                       (best.reason.empty() ? "" : " is of this death; the nearest: " + best.reason);

@@ -1,5 +1,4 @@
-// Which of systemd-coredump's entries is that of a given death: the reasoning of
-// core_link.h, without a journal.
+// Finds the entry of systemd-coredump that belongs to a death, by the reasoning of core_link.h, without a journal.
 #pragma once
 
 #include "capture/core/core_link.h"
@@ -9,7 +8,7 @@
 
 namespace incident::capture {
 
-// One entry for the pid and boot asked for, its fields as they stand in the journal.
+// One entry for the pid and boot that are asked for, with its fields as the journal has them.
 struct CoreEntry {
     std::string cursor;
     int signal = 0;                          // COREDUMP_SIGNAL, 0: absent or not a number
@@ -20,7 +19,7 @@ struct CoreEntry {
     std::string file;                        // COREDUMP_FILENAME
     bool truncated = false;                  // COREDUMP_TRUNCATED=1
     bool embedded = false;                   // has COREDUMP=, the core itself
-    std::optional<std::uint32_t> writer_uid; // _UID, _EXE: journald's word, not the writer's
+    std::optional<std::uint32_t> writer_uid; // _UID, _EXE: added by journald, not by the writer
     std::string writer_exe;
 };
 
@@ -32,8 +31,8 @@ struct CoreMatch {
 
 CoreMatch match_core(const DeathIdentity &death, std::span<const CoreEntry> entries);
 
-// Does equality of this auxiliary vector prove the same execve()?  Not if the stack
-// was not placed at random, or if that cannot be told.
+// Whether an equal auxiliary vector proves the same execve().  It does not if the stack was not placed at random, or if
+// that is not known.
 bool auxv_identifies(std::string_view auxv);
 
 } // namespace incident::capture

@@ -1,5 +1,5 @@
-// Why the kernel writes no core; the conditions are those of fs/coredump.c
-// (do_coredump(), in 6.1 and, where said, later), in its order.
+// Says why the kernel writes no core.  The conditions and their order are those of fs/coredump.c (do_coredump(), in 6.1
+// and, where said, later).
 #include "capture/core/core_link.h"
 #include "capture/os/lines.h"
 #include "capture/os/number.h"
@@ -130,20 +130,20 @@ std::string kernel_reason(std::string_view log, std::uint32_t pid, std::uint32_t
 
 } // namespace
 
-std::string no_core_reason(const CorePrecheck &facts) {
-    const std::string_view pattern = trimmed(facts.core_pattern);
-    if (facts.signal != 0 && !dumps_core(facts.signal))
-        return signal_text(facts.signal) + " makes no core";
-    if (std::string why = dumpable_reason(facts.dumpable, pattern); !why.empty())
+std::string no_core_reason(const CorePrecheck &precheck) {
+    const std::string_view pattern = trimmed(precheck.core_pattern);
+    if (precheck.signal != 0 && !dumps_core(precheck.signal))
+        return signal_text(precheck.signal) + " makes no core";
+    if (std::string why = dumpable_reason(precheck.dumpable, pattern); !why.empty())
         return why;
-    if (!facts.core_pattern.empty()) // else unknown
+    if (!precheck.core_pattern.empty()) // else unknown
         if (std::string why = handler_reason(pattern); !why.empty())
             return why;
-    if (std::string why = limit_reason(facts.rlimit_core, pattern); !why.empty())
+    if (std::string why = limit_reason(precheck.rlimit_core, pattern); !why.empty())
         return why;
-    if (std::string why = kernel_reason(facts.kernel_log, facts.pid, facts.ns_pid); !why.empty())
+    if (std::string why = kernel_reason(precheck.kernel_log, precheck.pid, precheck.ns_pid); !why.empty())
         return why;
-    if (!facts.listener)
+    if (!precheck.listener)
         return "nothing listens on " + std::string(SOCKET) + " (is systemd-coredump.socket active?)";
     return "";
 }

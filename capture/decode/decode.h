@@ -1,5 +1,5 @@
-// How one argument of a call is printed: numbers, flag names, and the shapes whose meaning
-// depends on another argument.  Internal to capture/; the way in is syscalls.h.
+// Prints one argument of a call: numbers, flag names, and shapes whose meaning depends on another argument.  Internal
+// to capture/; others use syscalls.h.
 #pragma once
 
 #include "capture/tables/tables.h"
@@ -10,7 +10,7 @@
 
 namespace incident::capture::decode {
 
-// Entry of number nr; an entry without name where the table has none.
+// The entry of number nr; it has no name if the table has none.
 const tables::Call &call_of(int nr, bool compat);
 
 // A call's arguments as the registers held them.
@@ -26,13 +26,13 @@ struct Registers {
 
 // Name of value in the set; "" if it has none.
 std::string_view name_in(const tables::Set &set, std::uint64_t value);
-// The names value is made of, joined with '|'; what has no name in hex.
+// The names that make up the value, joined with '|'; the rest in hex.
 void append_set(std::string &out, const tables::Set &set, std::uint64_t value);
 // "SIGTERM", else the number.
 void append_signal(std::string &out, int number);
 
-// Appends argument number index (path: as recorded, or null).  False: the call does not look at
-// this argument, leave it out.
+// Appends argument number index (path: as recorded, or null).  false: the call does not use this argument, so leave it
+// out.
 bool append_argument(std::string &out, const Registers &registers, std::size_t index, const std::string *path);
 // The shapes that depend on other arguments (decode_special.cpp).
 bool append_special(std::string &out, const Registers &registers, std::size_t index);

@@ -1,4 +1,4 @@
-// Arguments that mean one thing or another by what stands beside them.
+// Prints arguments whose meaning depends on other arguments.
 #include "capture/decode/decode.h"
 #include "capture/decode/decode_text.h"
 

@@ -1,4 +1,4 @@
-// Text out of hostile bytes: UTF-8 steps, strace-like quoting, terminal-safe text.
+// Makes text from hostile bytes: reads UTF-8, quotes as strace does, and makes text that is safe for a terminal.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ struct CodePoint {
 // surrogates and what lies beyond U+10FFFF are not valid (RFC 3629).
 CodePoint next_code_point(std::string_view text);
 
-// Whether a terminal shows it without being steered by it: no C0 or C1 control, no
-// bidirectional override or isolate, no line or paragraph separator.
+// Whether a terminal shows the character and is not controlled by it: no C0 or C1 control, no bidirectional override or
+// isolate, no line or paragraph separator.
 bool is_printable(char32_t value);
 
 // The name in a fixed array as the kernel copies it: up to the first NUL.
@@ -35,7 +35,7 @@ std::string quoted(std::string_view text);
 // quotes and backslashes left alone; at most max columns (code points), then "…".
 std::string terminal_text(std::string_view text, std::size_t max = std::string::npos);
 
-// Valid UTF-8: what is none becomes U+FFFD.
+// The text as valid UTF-8: invalid bytes become U+FFFD.
 std::string valid_utf8(std::string_view text);
 
 // "0x7f…"

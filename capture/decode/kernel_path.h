@@ -1,4 +1,4 @@
-// Paths as the kernel side takes them out of dentries.
+// Reads paths that the kernel side has copied from dentries.
 #pragma once
 
 #include "bpf/event.h"
@@ -8,9 +8,9 @@
 
 namespace incident::capture {
 
-// "/usr/bin/app"; "" where there is none.  Hostile: lengths and counts are taken for no more than there can be.
+// "/usr/bin/app"; "" if there is none.  The bytes are hostile, so lengths and counts are limited to what can be there.
 std::string path_of(const bpf::kernel_path &path);
-// Its last component, as long as the event; "" where there is none.
+// The last component of the path, valid as long as the event; "" if there is none.
 std::string_view file_name_of(const bpf::kernel_path &path);
 
 } // namespace incident::capture

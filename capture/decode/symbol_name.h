@@ -1,8 +1,8 @@
-// Names of functions: as linkers know them, and as people read and write them.
+// Turns the names of functions that linkers use into those that people read and write.
 //
-// Demangling is a library's work (libiberty, of which the files used carry the FSF's permission to be
-// linked into any program).  Names come from files of hostile origin: what a name of some hundred bytes
-// stands for can be of any length (its substitutions nest), so the output is cut off at demangled_max.
+// A library demangles (libiberty; the FSF permits that the files used are linked into any program).  Names come from
+// hostile files, and a name of some hundred bytes can demangle to any length because its substitutions nest, so the
+// output is cut off at demangled_max.
 #pragma once
 
 #include <string>
@@ -16,11 +16,12 @@ inline constexpr std::size_t linkage_name_max = 16384;  // bytes shown of a name
 
 bool is_mangled(std::string_view symbol); // by how it begins
 
-// C++ (Itanium ABI) with types: "ns::f(int) [clone .cold]".  Rust, both manglings, without the hash that
-// differs from build to build: "<mycrate::Foo as mycrate::Bar>::f".  "" where it is no mangled name.
+// C++ (Itanium ABI) with types: "ns::f(int) [clone .cold]".  Rust in both manglings, without the hash that
+// differs from build to build: "<mycrate::Foo as mycrate::Bar>::f".  "" if it is no mangled name.
 std::string demangled(std::string_view symbol);
 
-// "_ZTISt9exception" → "typeinfo for std::exception", "St9exception" → "std::exception"; "" where it is no type's.
+// "_ZTISt9exception" → "typeinfo for std::exception", "St9exception" → "std::exception"; "" if it is not the name of a
+// type.
 std::string demangled_type(std::string_view mangled);
 
 // A demangled name taken apart; the parts are views of it.

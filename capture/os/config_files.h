@@ -1,5 +1,5 @@
-// Configuration split over directories, as systemd has it: a later directory's file
-// overrides an earlier one's of the same name, a link to /dev/null masks it.
+// Reads configuration that is split over directories as systemd does it: a file in a later directory overrides one of
+// the same name in an earlier directory, and a link to /dev/null masks it.
 #pragma once
 
 #include "capture/os/result.h"
@@ -18,8 +18,8 @@ struct ConfigFiles {
     std::vector<std::string> masked; // names
 };
 
-// The *.toml files of the directories.  A directory that is not there is an Error when
-// `required`.  A file larger than 1 MiB is one always.
+// The *.toml files of the directories.  A missing directory is an Error if `required`.  A file of more than 1 MiB
+// always is.
 Result<ConfigFiles> read_config_files(const std::vector<std::string> &directories, bool required);
 
 Result<std::string> read_config_file(const std::string &path);

@@ -1,6 +1,5 @@
-// Files and directories relative to directory descriptors: never a symbolic link
-// followed, never out of the tree.  What the bundle reader and writer and the
-// collectors share.
+// Opens files and directories relative to directory descriptors.  It never follows a symbolic link and never leaves the
+// tree.  The reader and the writer of bundles and the collectors use it.
 #pragma once
 
 #include "capture/os/result.h"
@@ -23,11 +22,11 @@ namespace incident::capture {
 // it).  O_CLOEXEC is added.  The result is -1 with errno set on failure.
 UniqueFd open_beneath(int dir, std::string_view path, int flags, mode_t mode = 0);
 
-// The whole of a regular file.  Beyond cap bytes: Error with EFBIG; a FIFO, device or
-// directory in its place: Error, without blocking.
+// Reads a whole regular file.  More than cap bytes are an Error with EFBIG.  A FIFO, device or directory in its place
+// is an Error too, and never blocks.
 Result<std::string> read_regular(int dir, std::string_view path, std::uint64_t cap);
 
-// Writes everything or fails.
+// Writes all bytes, or fails.
 Status write_all(int fd, std::span<const std::uint8_t> bytes);
 
 // Runs `call` again while it fails with EINTR.
@@ -50,7 +49,7 @@ struct DirEntry {
 Status for_each_entry(int dir, const std::function<void(const char *name, unsigned char type)> &entry);
 Result<std::vector<DirEntry>> list_dir(int dir);
 
-// Removes parent/name and all below it; fine if it is not there.
+// Removes parent/name and everything below it.  It is no error if there is nothing.
 Status remove_tree(int parent, const std::string &name);
 
 } // namespace incident::capture

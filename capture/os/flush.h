@@ -1,4 +1,4 @@
-// Bringing many small files to the disk at once.
+// Brings many small files to the disk at once.
 //
 // Measured on ext4 (virtio disk, 2 cores), 25 files of 40 kB in 3 directories with MANIFEST,
 // from mkdir to the flushed rename, p50/p99 in ms:
@@ -8,10 +8,10 @@
 //   the same on 8 threads                                   8-16 / 32-68
 //   syncfs                             6.0 / 229           12-20 / 66-96
 //   sync_file_range, one fsync         4.3 / 7.5            8-15 / 24-40
-// Each fsync waits for its turn at the disk and at a CPU; those that wait together share
-// one journal commit and one device flush (jbd2; likewise the logs of XFS and ZFS).
-// syncfs also waits for everybody else's dirty pages, without bound.  One fsync for all
-// rests on what ext4's journal happens to take along; POSIX and btrfs promise nothing of it.
+// Each fsync waits for the disk and for a CPU.  Those that wait together share one journal commit and one device flush
+// (jbd2; the logs of XFS and ZFS do the same).  syncfs also waits for the dirty pages of all other programs, without
+// limit.  One fsync for all files relies on what ext4's journal happens to write too, which POSIX and btrfs do not
+// promise.
 #pragma once
 
 #include "capture/os/result.h"

@@ -1,5 +1,5 @@
-// Instants, each by the clock it was read from: they cannot be compared with, or taken for, another clock's.  The only
-// way from one clock to another is by readings of both taken together (capture::Clocks).
+// Points in time.  Each clock has its own type, so a time cannot be compared with one of another clock or be mistaken
+// for it.  Only readings of both clocks taken together convert one into the other (capture::Clocks).
 #pragma once
 
 #include <compare>
@@ -11,7 +11,7 @@ namespace incident::capture {
 template <clockid_t> struct Instant {
     std::uint64_t ns = 0;
     auto operator<=>(const Instant &) const = default;
-    // Modulo 2^64: hostile times give odd dates, no more.
+    // Computed modulo 2^64, so hostile times give wrong dates and do no other harm.
     Instant operator+(std::uint64_t duration_ns) const { return {ns + duration_ns}; }
     Instant operator-(std::uint64_t duration_ns) const { return {ns - duration_ns}; }
 };

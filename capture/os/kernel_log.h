@@ -1,5 +1,4 @@
-// The newest part of the kernel's log, out of /dev/kmsg records
-// (Documentation/ABI/testing/dev-kmsg).
+// Reads the newest part of the kernel's log from /dev/kmsg (Documentation/ABI/testing/dev-kmsg).
 #pragma once
 
 #include "capture/os/result.h"
@@ -12,7 +11,7 @@
 
 namespace incident::capture {
 
-// Keeps records not older than since_us as "[sec.usec] <prio> text", the newest cap bytes of them.
+// Keeps records that are not older than since_us as "[sec.usec] <prio> text", but only their newest cap bytes.
 class KernelLog {
 public:
     KernelLog(std::uint64_t since_us, std::uint64_t cap) : since_us_(since_us), cap_(cap) {}
@@ -27,15 +26,14 @@ private:
     std::deque<std::string> lines_;
 };
 
-// Reads all there is without waiting for more.  Returns the number of times the
-// kernel had overwritten records before they were read.
+// Reads all records without waiting for more.  Returns how often the kernel had overwritten records before they were
+// read.
 Result<std::uint64_t> read_kernel_log(const std::string &device, KernelLog &into, const std::function<bool()> &expired);
 
-// Where records `span_us` before now_us begin.  They are stamped with the scheduler's
-// local clock, which NTP does not steer as it does CLOCK_MONOTONIC: the two drift apart
-// by the error of the CPU clock's calibration, tens of ppm, over the whole uptime.  So
-// the slice begins earlier by 50 ppm of the uptime (4 s a day): rather some old lines
-// than one missing.
+// The time from which records are wanted: `span_us` before now_us, and somewhat earlier.  Records have times of the
+// scheduler's local clock, which NTP does not correct as it does CLOCK_MONOTONIC.  So the two drift apart over the
+// whole uptime by tens of ppm, the error of the CPU clock's calibration.  Beginning 50 ppm of the uptime (4 s a day)
+// earlier adds some old lines, but loses none.
 std::uint64_t kernel_log_since(std::uint64_t now_us, std::uint64_t span_us);
 
 } // namespace incident::capture

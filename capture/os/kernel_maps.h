@@ -1,5 +1,5 @@
-// The mappings the kernel side read out of a dying process's address space, as /proc/PID/maps
-// would have printed them: of a process that is gone before user space looks, all there is.
+// Prints the mappings that the kernel side has read from a dying process as /proc/PID/maps would.  If the process is
+// gone before user space can read that file, this is all that is known.
 #pragma once
 
 #include "bpf/event.h"
@@ -10,9 +10,9 @@
 
 namespace incident::capture {
 
-// Lines of one event (struct maps_event, of which as much was sent as is used).  Bounds are checked:
-// what does not fit the event is left out.  whose: names [heap], [stack] and [vdso].
-// cut: set where mappings are missing or a path is.
+// The lines of one event (struct maps_event, of which only the used part was sent).  What does not fit into the event
+// is left out.  whose: the process, which is needed to name [heap], [stack] and [vdso].  cut: is set if mappings or
+// paths are missing.
 std::string kernel_maps_text(std::span<const std::uint8_t> event, const bpf::death_event &whose, bool &cut);
 
 } // namespace incident::capture

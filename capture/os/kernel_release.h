@@ -1,4 +1,4 @@
-// The version of a kernel: uname(2)'s release.
+// Reads the version of a kernel from uname(2)'s release.
 #pragma once
 
 #include <compare>
@@ -12,9 +12,9 @@ struct KernelVersion {
     auto operator<=>(const KernelVersion &) const = default;
 };
 
-inline constexpr KernelVersion oldest_kernel{6, 1}; // with what the BPF programs need
+inline constexpr KernelVersion oldest_kernel{6, 1}; // the oldest one that has what the BPF programs need
 
-// Of "6.1.0-13-amd64"; nothing: it does not begin with two numbers.
+// release: such as "6.1.0-13-amd64"; nullopt: it does not begin with two numbers.
 std::optional<KernelVersion> kernel_version(std::string_view release);
 
 } // namespace incident::capture

@@ -1,4 +1,4 @@
-// The lines of a text.
+// Splits a text into lines.
 #pragma once
 
 #include <ranges>
@@ -6,7 +6,7 @@
 
 namespace incident::capture {
 
-// To be iterated over while text stays; what follows the last newline is a line if it is not empty.
+// The result is valid as long as text.  What follows the last newline is a line if it is not empty.
 inline auto lines_of(std::string_view text) {
     if (text.ends_with('\n'))
         text.remove_suffix(1);

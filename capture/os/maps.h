@@ -1,4 +1,4 @@
-// /proc/PID/maps as text to a look-up by address.  Paths in it are the process's to choose: hostile.
+// Finds mappings by address in the text of /proc/PID/maps.  The process chooses the paths in it, so they are hostile.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ struct Mapping {
     std::uint64_t inode = 0;
     std::uint32_t major = 0, minor = 0; // of the file system's device
     bool read = false, write = false, execute = false, shared = false;
-    bool deleted = false; // " (deleted)" stood behind the path, which is without it
-    std::string path;     // "" anonymous; "[heap]", "[vdso]"; as the kernel prints it (newline as \012)
+    bool deleted = false; // the path ended with " (deleted)", which is cut off
+    std::string path;     // as the kernel prints it (newline as \012); "[heap]", "[vdso]"; "": anonymous
 
     bool is_file() const { return path.starts_with('/') && inode != 0; }
 };
@@ -24,11 +24,11 @@ class Maps {
 public:
     static constexpr std::size_t mappings_max = 1u << 20;
 
-    // Lines that are none of the kernel's are left out.
+    // Lines that the kernel does not print are left out.
     static Maps parse(std::string_view text);
     static Maps of(std::vector<Mapping> mappings);
 
-    // The mapping address lies in; null if in none.
+    // The mapping that contains the address; null if none does.
     const Mapping *find(std::uint64_t address) const;
     const std::vector<Mapping> &all() const { return mappings_; } // by start
     bool empty() const { return mappings_.empty(); }

@@ -1,4 +1,5 @@
-// A number that somebody else wrote: all of the text, no blanks, no sign but '-'.
+// Reads a number from a text that somebody else wrote.  The whole text must be the number, without blanks and without
+// any sign but '-'.
 #pragma once
 
 #include <charconv>
@@ -13,7 +14,7 @@ template <typename Number> std::optional<Number> whole_number(std::string_view t
     return error == std::errc{} && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
 }
 
-// false: into stays as it is.
+// false: the text is no number, and into stays as it is.
 template <typename Number> bool whole_number(std::string_view text, Number &into) {
     const auto number = whole_number<Number>(text);
     into = number.value_or(into);

@@ -1,11 +1,11 @@
-// Where the OS is read.
+// The directories where the operating system is read.
 #pragma once
 
 #include <string>
 
 namespace incident::capture {
 
-// Injectable, so that tests use checked-in trees.
+// Tests set them to trees that are checked in.
 struct OsRoots {
     std::string proc = "/proc";
     std::string sys = "/sys";

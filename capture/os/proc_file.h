@@ -1,5 +1,5 @@
-// Files of /proc, /sys and the cgroup trees: without a size, made up while they are
-// read, at times slow or stuck.
+// Reads files of /proc, /sys and the cgroup trees.  These have no size, are made while they are read, and are sometimes
+// slow or never answer.
 #pragma once
 
 #include "capture/os/result.h"
@@ -14,19 +14,19 @@ namespace incident::capture {
 
 struct ProcText {
     std::string bytes;
-    bool cut = false; // the cap or the time was reached before the end
+    bool cut = false; // the limit of bytes or of time was reached before the end
 };
 
-// Reads dir/path to its end, to cap bytes, or until expired() says so between two reads.
+// Reads dir/path to its end, or at most cap bytes, or until expired() returns true between two reads.
 Result<ProcText> read_proc_file(int dir, const char *path, std::uint64_t cap,
                                 const std::function<bool()> &expired = {});
-// The target of the link dir/path, whatever bytes it is made of.
+// The target of the link dir/path, which may hold any bytes.
 Result<std::string> read_proc_link(int dir, const char *path);
 
-// What follows key ("Uid:") on the first line that begins with it; false if none does.
+// The text after key ("Uid:") on the first line that begins with it; false if no line does.
 bool line_value(std::string_view text, std::string_view key, std::string_view &value);
 
-// As a JSON string, quotes included; what is not UTF-8 becomes U+FFFD.
+// The text as a JSON string with its quotes.  Bytes that are not UTF-8 become U+FFFD.
 std::string json_string(std::string_view bytes);
 
 } // namespace incident::capture

@@ -1,4 +1,4 @@
-// /proc/PID/stat, and the one conversion between the kernel's start times and it.
+// Reads /proc/PID/stat, and converts the kernel's start times to those in it.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@ struct ProcStat {
     std::uint64_t start_ticks = 0; // field 22
 };
 
-// comm may hold blanks, newlines and parentheses: it ends at the last ')'.
+// comm may hold blanks, newlines and parentheses, so it ends at the last ')'.
 std::optional<ProcStat> parse_proc_stat(std::string_view text);
 
-// task->start_boottime (ns, event.h's process_start_boot_ns) in the clock ticks of
-// field 22, rounded as the kernel does (nsec_to_clock_t: division, no rounding up).
+// Converts task->start_boottime (ns; process_start_boot_ns in event.h) to the clock ticks of field 22, rounded down as
+// the kernel does (nsec_to_clock_t).
 std::uint64_t start_ticks_of(std::uint64_t start_boot_ns);
 
 } // namespace incident::capture

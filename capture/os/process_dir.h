@@ -1,5 +1,5 @@
-// /proc/PID held as a directory descriptor.  On procfs that descriptor stands for
-// one process: after its end every lookup fails with ESRCH, whoever gets the pid next.
+// Holds /proc/PID as a directory descriptor.  Such a descriptor always means the same process: after its end every
+// lookup fails with ESRCH, even if another process has the pid.
 #pragma once
 
 #include "capture/os/os_roots.h"
@@ -17,12 +17,12 @@ public:
 
     // The process's own directory.
     int fd() const { return dir_.get(); }
-    // Where its memory, descriptors and links are to be seen: the same, or task/TID of a
-    // thread that lives on when the first one has called pthread_exit().
+    // The directory that shows its memory, descriptors and links.  It is the same one, or task/TID of a living thread
+    // if the first thread has called pthread_exit().
     int live() const { return live_ ? live_.get() : dir_.get(); }
 
     Result<ProcStat> stat() const;
-    // Chooses live(); stat as just read.
+    // Chooses live().  stat: as just read.
     void find_live_thread(const ProcStat &stat);
 
 private:
@@ -32,7 +32,7 @@ private:
 // Numeric names in a directory (tids, descriptors), ascending.
 Result<std::vector<std::uint32_t>> numbers_in(int dir, const char *path);
 
-// Reads /proc/PID/cgroup and the files of the groups named there that tell about
+// Reads /proc/PID/cgroup, and those files of the groups named there that tell about
 // memory and pids, as "cgroup/<file>" → bytes.  "" or what is missing.
 std::string collect_cgroup_files(const OsRoots &os, std::string_view proc_cgroup, std::uint64_t cap,
                                  std::vector<std::pair<std::string, std::string>> &files);

@@ -1,11 +1,10 @@
-// Files that processes name, opened for reading: the one place that does so.
+// Opens files that processes name, for reading.  No other code does this.
 //
-// A path or a link of a process is its own to choose.  So nothing but regular files is opened (opening a FIFO
-// or a device has effects), links resolve below the process's own root and never out of it, and a file is
-// taken for the one that was mapped only where that is shown.
+// The process chooses its paths and links.  So only regular files are opened (opening a FIFO or a device has effects),
+// links never lead out of the process's own root, and a file counts as the mapped one only if that is proven.
 //
-// Opening can hang for as long as the file system does (FUSE, NFS): whoever cannot wait opens within() a
-// deadline (collectors.h).
+// Opening can hang as long as the file system does (FUSE, NFS).  Callers that cannot wait open within() a deadline
+// (collectors.h).
 #pragma once
 
 #include "capture/os/maps.h"
@@ -16,21 +15,21 @@
 
 namespace incident::capture {
 
-// root: directory that links and ".." do not lead out of, nor through any link of procfs; -1: `path` as this
-// process sees it.  Error code ENOENT: nothing is there; 0: it is no regular file.
+// root: a directory that links and ".." cannot leave, and in which links of procfs are not followed; -1: opens `path`
+// as this process sees it.  Error code ENOENT: there is no such file; 0: it is no regular file.
 Result<UniqueFd> open_regular(int root, const std::string &path);
 
 // process: descriptor of its directory in procfs (process_dir.h).
 
-// The root of a process, as a path only (O_PATH).
+// Opens the root of a process, only as a path (O_PATH).
 Result<UniqueFd> open_root_of(int process);
-// What it executes, though that be deleted.
+// Opens the executable of the process, even if it was deleted.
 Result<UniqueFd> open_executable_of(int process);
-// The file that it has mapped there, though it be deleted or replaced.  process -1: it has ended, and only
-// what stands at that path on the host can be the file.  Error: none, or none that is shown to be it.
+// Opens the file of this mapping, even if it was deleted or replaced.  process -1: the process has ended, so only the
+// file at that path on the host can be it.  Error: there is no file, or it is not proven to be the mapped one.
 Result<UniqueFd> open_mapped(int process, const Mapping &mapping);
 
-// Whether a file is the one that was mapped, by what maps shows of it: its device and inode.
+// Whether a file is the mapped one, by the device and inode in maps.
 bool is_mapped_file(int fd, const Mapping &mapping);
 
 } // namespace incident::capture

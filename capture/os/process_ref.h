@@ -1,4 +1,5 @@
-// Which process: a pid alone may be another's by the time it is used (as systemd's PidRef).
+// Identifies a process by pid and start time, because the pid alone may belong to another process when it is used (as
+// systemd's PidRef).
 #pragma once
 
 #include "bpf/event.h"
@@ -15,9 +16,9 @@ struct ProcessRef {
     BootTime start;        // task->start_boottime of its first thread; 0: not known
 
     auto operator<=>(const ProcessRef &) const = default;
-    // /proc tells the start in clock ticks only: whether that is this process.
+    // Whether a process whose start was read in /proc is this one.  /proc shows the start only in clock ticks.
     bool is(const ProcStat &stat) const { return pid == stat.pid && start_ticks_of(start.ns) == stat.start_ticks; }
-    // The same, where one of the two starts was read in /proc.
+    // Whether both are the same process, if one of the two starts was read in /proc.
     bool same_to_a_tick(const ProcessRef &other) const {
         return pid == other.pid && start_ticks_of(start.ns) == start_ticks_of(other.start.ns);
     }

@@ -1,6 +1,5 @@
-// Recoverable failure as a value.  An Error says what was tried on what object
-// and why it failed; callers add context on the way up and only the two
-// programs print it, once.
+// Failures from which a caller can recover, as values.  An Error says what was tried on which object and why it failed.
+// Callers add context on the way up, and only the two programs print it, once.
 #pragma once
 
 #include <cerrno>

@@ -1,4 +1,4 @@
-// The system's users.
+// Finds users of the system.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What OpenZFS says in /proc/spl/kstat/zfs, as data.  Pure: text in, structs out.
+// Parses what OpenZFS says in /proc/spl/kstat/zfs.  It does no I/O.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct TxgRow {
     std::uint64_t birth_ns = 0;
     char state = '?';                               // O(pen) Q(uiesced) W(aits for sync) S(yncing) C(ommitted)
     std::uint64_t dirty = 0, read = 0, written = 0; // bytes; known when it is committed
-    std::uint64_t reads = 0, writes = 0;            // operations; the same
+    std::uint64_t reads = 0, writes = 0;            // operations; known when it is committed
     std::uint64_t open_ns = 0, quiesce_ns = 0, wait_ns = 0, sync_ns = 0;
 
     // In module/zfs/txg.c spa_sync() begins just after the wait ends, and returns just before
@@ -27,16 +27,16 @@ struct TxgRow {
     std::uint64_t sync_start_ns() const { return birth_ns + open_ns + quiesce_ns + wait_ns; }
 };
 
-// Oldest first, as in the file.  Columns are found by the header's names, a line that does
-// not fit is left out; empty without a header.  (zfs_txg_history = 0: a header alone.)
+// Oldest first, as in the file.  The names in the header find the columns, and a line that does not fit is left out.
+// Empty if there is no header.  (With zfs_txg_history = 0 the file has only a header.)
 std::vector<TxgRow> parse_txgs(std::string_view text);
 
-// "name type data" lines of a named kstat (arcstats, dmu_tx, …); numbers only.
+// The numbers in the "name type data" lines of a named kstat (arcstats, dmu_tx, …).
 std::map<std::string, std::uint64_t> parse_named_kstat(std::string_view text);
 
 // The functions of /proc/PID/stack, innermost first: "spa_sync+0x565/0xf90 [zfs]".
 std::vector<std::string> parse_kernel_stack(std::string_view text);
-// Some frame is in a function of the zfs or spl module.
+// Whether a frame is in a function of the zfs or spl module.
 bool in_zfs(const std::vector<std::string> &frames);
 
 } // namespace incident::capture

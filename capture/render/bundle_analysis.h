@@ -1,6 +1,6 @@
-// What the post-mortem tool made of a bundle (stacks unwound and named, a verdict, mini.core), on
-// its way into it.  The tool runs as a process of its own, for it parses ELF and DWARF; it answers
-// with a stream: one line of JSON, then the bytes of the files it lists, in their order.
+// Puts the results of the post-mortem tool into a bundle: unwound and named stacks, a verdict, mini.core.  The tool
+// runs as a process of its own, because it parses ELF and DWARF.  It answers with a stream: one line of JSON, then the
+// bytes of the files that the line lists, in their order.
 //
 //   {"format": 1, "analysis": {"threads": [{"tid", "how", "truncated", "reason", "frames"}],
 //    "verdict": {"sentence", "claims"}, "heap": {…}, …}, "files": [{"path": "mini.core", "bytes": 1234}, …]}
@@ -25,12 +25,12 @@ struct BundleAnalysis {
 
 // analysis: what "analysis" shall be.  files: paths within the bundle.
 std::string analysis_stream(const nlohmann::ordered_json &analysis, const BundleFiles &files);
-// An Error says what is wrong with the stream; only the paths named above are taken.
+// An Error says what is wrong with the stream.  Only the paths named above are accepted.
 Result<BundleAnalysis> parse_analysis_stream(std::string stream);
 
-// The bundle's files with the analysis in them, for IncidentsDir::amend(): threads.json with the unwound stacks,
-// incident.json with verdict, mini_core, heap and analysis, summary.txt, analysis.json, and the files it brought.
-// Bytes that are no UTF-8 become U+FFFD.
+// The files of the bundle with the analysis in them, for IncidentsDir::amend(): threads.json with the unwound stacks,
+// incident.json with verdict, mini_core, heap and analysis, summary.txt, analysis.json, and the files of the stream.
+// Bytes that are not UTF-8 become U+FFFD.
 Result<BundleFiles> merge_analysis(const std::string &incident_json, const std::string &threads_json,
                                    const std::string &timeline, BundleAnalysis analysis);
 

@@ -1,5 +1,5 @@
-// Snapshot + collected files → the bundle's own files.  Pure: no I/O but the kernel
-// symbol lookup it is handed.
+// Makes the files of a bundle from a snapshot and the collected files.  It does no I/O except through the look-ups that
+// the caller gives it.
 #pragma once
 
 #include "capture/collect/collect.h"
@@ -32,13 +32,13 @@ struct RenderContext {
 std::string render_timeline(const RenderContext &context);
 nlohmann::ordered_json render_threads(const RenderContext &context);
 nlohmann::ordered_json render_incident(const RenderContext &context);
-// "SIGSEGV:<12 digits of build-id>+0x1139", the same for the same crash of the same build; of other
-// kinds "syscall openat EACCES:<build-id>+0x…", or with the comm where no registers were at hand.
-// From the death_event, the trigger and its thread alone, so that it can be asked for before collecting.
+// The signature is the same for the same crash of the same build: "SIGSEGV:<12 digits of build-id>+0x1139".  Other
+// kinds have "syscall openat EACCES:<build-id>+0x…", or the comm if there were no registers.  It is made only from the
+// death_event, the trigger and its thread, so that it is known before anything is collected.
 std::string incident_signature(const IncidentInput &input);
-// The signature it would have if nothing said where it struck.
+// The signature it would have if the place of the failure were not known.
 std::string incident_kind(const IncidentInput &input);
-// From the rendered incident and threads plus the last lines of the timeline: one screen.
+// Makes one screen of text from the rendered incident and threads and the last lines of the timeline.
 std::string render_summary(const nlohmann::ordered_json &incident, const nlohmann::ordered_json &threads,
                            std::string_view timeline);
 
@@ -48,11 +48,11 @@ struct MemoryImage {
 };
 MemoryImage render_memory(const RenderContext &context);
 
-// Bundle paths under which all of it is stored, in writing order: timeline.jsonl,
+// All files with their paths in the bundle, in the order in which they are written: timeline.jsonl,
 // threads.json, memory.json, memory.bin, process/*, host/*, heap.json, heap/*, summary.txt, incident.json.
 std::vector<std::pair<std::string, std::string>> render_all(const RenderContext &context);
 
-// incident.json and summary.txt again with another core link, for IncidentsDir::amend().
+// Makes incident.json and summary.txt again with another core link, for IncidentsDir::amend().
 Result<std::vector<std::pair<std::string, std::string>>> rerender_core(const std::string &incident_json,
                                                                        const std::string &threads_json,
                                                                        const std::string &timeline,

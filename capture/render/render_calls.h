@@ -1,5 +1,5 @@
-// One system call and the records that are left of it; what it did to the table of descriptors.
-// Internal to capture/.
+// One system call with the records that are left of it, and what it did to the table of descriptors.  Internal to
+// capture/.
 #pragma once
 
 #include "capture/collect/snapshot.h"
@@ -11,7 +11,7 @@
 
 namespace incident::capture {
 
-// At least one record is there.
+// A call has at least one record.
 struct Call {
     std::uint32_t tid = 0;
     const bpf::syscall_record *record = nullptr;
@@ -36,23 +36,23 @@ struct Call {
         return memory->start_ns && memory->t_ns > memory->start_ns ? memory->t_ns - memory->start_ns : NO_DURATION;
     }
     bool in_flight() const { return duration() == IN_FLIGHT; }
-    bool timed() const { return duration() < NO_DURATION; } // it has returned, and its entry was recorded
+    bool timed() const { return duration() < NO_DURATION; } // the call has returned, and its entry was recorded
     std::int64_t ret() const {
         return record ? record->ret : open ? open->record.ret : static_cast<std::int64_t>(memory->address);
     }
-    std::uint64_t end() const { return timed() ? start() + duration() : start(); } // of one that has returned
+    std::uint64_t end() const { return timed() ? start() + duration() : start(); } // for a call that has returned
 };
 
-// What a call does to the table of descriptors, at the moment it does.
+// What a call does to the table of descriptors, and when.
 struct FdChange {
     enum class What { Open, Close, CloseRange, Duplicate, Exec } what;
     std::uint64_t t_ns = 0;
-    bool after = false; // of the call's own line; else before the lines of the same nanosecond
+    bool after = false; // after the call's own line; else before the lines of the same nanosecond
     int fd = -1;        // opened, closed, duplicated from
     int to = -1;        // duplicated to
     std::uint32_t first = 0, last = 0;
     bool close_on_exec = false;
-    std::uint32_t call = 0; // the caller's: which call it was
+    std::uint32_t call = 0; // which call it was, as the caller numbers them
 
     void announce(FdTable &table) const;
     void apply(FdTable &table, std::string opened_path) const;

@@ -1,4 +1,4 @@
-// The core link as incident.json has it.  Internal to capture/.
+// Renders the core link for incident.json.  Internal to capture/.
 #pragma once
 
 #include "capture/core/core_link.h"

@@ -1,11 +1,11 @@
-// Which file a descriptor stood for at a moment: the recorded opens, dups and closes of the whole
-// process replayed in order of time.  Internal to capture/.
+// Finds the file of a descriptor at a point in time.  It replays the recorded opens, dups and closes of the whole
+// process in order of time.  Internal to capture/.
 //
-// What it cannot see: descriptors made by pipe, socketpair, recvmsg and the like (their numbers
-// are in memory), and calls whose records were overwritten.  So a name comes with its source:
-//   "open"  a recorded open made this descriptor, and no recorded call closed it since;
-//   "end"   that is what it was when the process's descriptors were listed, and no recorded
-//           call opened or closed that number in between.
+// It cannot see descriptors made by pipe, socketpair, recvmsg and the like (their numbers are in memory), nor calls
+// whose records were overwritten.  So a name comes with its source:
+//   "open"  a recorded open made this descriptor, and no recorded call has closed it since;
+//   "end"   the list of the process's descriptors had this file, and no recorded call opened or
+//           closed the number in between.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,14 @@ namespace incident::capture {
 class FdTable {
 public:
     struct Name {
-        std::string_view path; // empty: not known; holds until the table changes
+        std::string_view path; // empty: not known; valid until the table changes
         std::string_view from; // "open" or "end"
     };
 
-    // listed: process/fds, JSON lines {"fd","target",…}; null where it was not collected.
+    // listed: process/fds, JSON lines {"fd","target",…}; null if it was not collected.
     explicit FdTable(const std::string *listed);
 
-    // Before the replay: every change that will come, so that the last one is known as such.
+    // Call it before the replay for every change that will come, so that the last one of each descriptor is known.
     void announce(int fd) { ++state_[fd].changes_to_come; }
     void announce_close_range(std::uint32_t first, std::uint32_t last) { ranges_to_come_.emplace_back(first, last); }
     void announce_exec() { ++execs_to_come_; }

@@ -1,4 +1,4 @@
-// What of a process's heap goes into its bundle (capture/collect/heap.h says the files).  Internal to capture/.
+// Renders the heap of a process for its bundle (capture/collect/heap.h describes the files).  Internal to capture/.
 #pragma once
 
 #include "capture/collect/snapshot.h"
@@ -12,12 +12,12 @@
 
 namespace incident::capture {
 
-// As heap_files(), redacted; light: heap.json alone.
+// The same files as heap_files(), redacted; light: only heap.json.
 std::vector<std::pair<std::string, std::string>> render_heap(const HeapSnapshot &heap, bool light,
                                                              const Redactor &redactor);
 // "heap" of incident.json.
 nlohmann::ordered_json heap_summary(const HeapSnapshot &heap, bool light, const Redactor &redactor);
-// What the account cannot vouch for, for the bundle's quality.
+// What the account of the heap cannot prove, for the quality of the bundle.
 std::vector<Loss> heap_losses(const HeapSnapshot &heap);
 
 } // namespace incident::capture

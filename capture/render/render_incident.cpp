@@ -4,12 +4,12 @@
 #include "capture/decode/syscalls.h"
 #include "capture/os/page_size.h"
 #include "capture/render/render_core.h"
-#include "capture/render/render_facts.h"
 #include "capture/render/render_heap.h"
 #include "capture/render/render_lines.h"
 #include "capture/render/render_modules.h"
 #include "capture/render/render_pages.h"
 #include "capture/render/render_parts.h"
+#include "capture/render/render_process.h"
 #include "capture/render/render_quality.h"
 #include "capture/render/render_threads.h"
 #include "capture/render/render_time.h"
@@ -34,7 +34,7 @@ class IncidentJson {
 public:
     IncidentJson(const RenderContext &context, const Redactor &redactor)
         : context_(context), input_(context.input), process_(context.input.process), event_(process_.event),
-          redactor_(redactor), facts_(facts_of(context, redactor_)), modules_(context) {}
+          redactor_(redactor), fields_(process_fields(context, redactor_)), modules_(context) {}
 
     Json render() {
         Json json;
@@ -52,7 +52,7 @@ public:
         json["matches"] = matches();
         json["thread"] = {{"tid", event_.h.tid}, {"comm", valid_utf8(fixed_text(event_.comm))}};
         json["core"] = core_json(context_.core);
-        json["alike"] = {{"seen", input_.alike}, {"only_counted", input_.alike_counted}, {"light", input_.light}};
+        json["alike"] = {{"seen", input_.similar}, {"only_counted", input_.similar_counted}, {"light", input_.light}};
         json["mini_core"] = false; // made by the reader, out of memory.bin
         json["dump"] = dump();
         json["quality"] = quality_json(context_, redactor_);
@@ -76,8 +76,8 @@ private:
     // "worker[1234] (app.service) was killed by SIGSEGV (SEGV_MAPERR) at 0x10, in thread io-3[1240]: libx.so+0x1139"
     std::string sentence() {
         std::string text = fmt::format("{}[{}]", fixed_text(event_.leader_comm), event_.h.tgid);
-        if (!facts_.unit.empty())
-            text += " (" + facts_.unit + ")";
+        if (!fields_.unit.empty())
+            text += " (" + fields_.unit + ")";
         text += " " + (of_signal() ? signal_sentence() : trigger_sentence(context_));
         if (event_.h.tid != event_.h.tgid)
             text += fmt::format(", in thread {}[{}]", fixed_text(event_.comm), event_.h.tid);
@@ -162,27 +162,27 @@ private:
         json["tgid_start_ns"] = event_.h.process_start_boot_ns;
         json["start_time"] = wall_text(input_.clocks.wall_of(BootTime{event_.h.process_start_boot_ns}));
         json["comm"] = valid_utf8(fixed_text(event_.leader_comm));
-        json["exe"] = text_or_null(facts_.exe.text);
+        json["exe"] = text_or_null(fields_.exe.text);
         const std::string build_id = context_.build_id_exe.empty() ? exe_build_id(event_) : context_.build_id_exe;
         json["build_id"] = text_or_null(build_id);
-        json["cmdline"] = text_or_null(facts_.cmdline.text);
+        json["cmdline"] = text_or_null(fields_.cmdline.text);
         json["argv"] = Json::array();
-        for (const std::string &argument : facts_.argv)
+        for (const std::string &argument : fields_.argv)
             json["argv"].push_back(valid_utf8(argument));
         json["uid"] = event_.uid;
         json["gid"] = event_.gid;
         json["euid"] = event_.euid;
         json["loginuid"] = event_.loginuid == ~0u ? Json() : Json(event_.loginuid);
-        json["unit"] = text_or_null(facts_.unit);
-        json["cgroup"] = text_or_null(facts_.cgroup.text);
+        json["unit"] = text_or_null(fields_.unit);
+        json["cgroup"] = text_or_null(fields_.cgroup.text);
         json["cgroup_id"] = number_or_null(event_.cgroup_id);
-        json["container"] = text_or_null(facts_.container);
+        json["container"] = text_or_null(fields_.container);
         json["ppid"] = event_.parent_tgid;
         json["parent_comm"] = valid_utf8(fixed_text(event_.parent_comm));
         json["parent_start_ns"] = event_.parent_start_boot_ns;
         json["fork_ns"] = number_or_null(entry ? entry->fork_ns : 0);
         json["exec_ns"] = number_or_null(entry ? entry->exec_ns : 0);
-        json["exec_name"] = text_or_null(facts_.exec_name);
+        json["exec_name"] = text_or_null(fields_.exec_name);
         json["execs"] = entry ? Json(entry->execs) : Json();
         json["recorded_since_birth"] = entry && entry->since_birth;
         json["first_event_ns"] = number_or_null(entry ? entry->first_ns : 0);
@@ -196,10 +196,10 @@ private:
                               {"cgroup", event_.cgroup_ns}};
         json["dumpable"] = event_.dumpable;
         json["oom_score_adj"] = static_cast<std::int64_t>(event_.oom_score_adj_plus) - 1000;
-        json["facts"] = {{"exe", facts_.exe.from}, {"cmdline", facts_.cmdline.from}, {"cgroup", facts_.cgroup.from}};
+        json["facts"] = {{"exe", fields_.exe.from}, {"cmdline", fields_.cmdline.from}, {"cgroup", fields_.cgroup.from}};
         json["cut"] = Json::array();
         for (const auto &[name, fact] :
-             {std::pair("exe", &facts_.exe), {"cmdline", &facts_.cmdline}, {"cgroup", &facts_.cgroup}})
+             {std::pair("exe", &fields_.exe), {"cmdline", &fields_.cmdline}, {"cgroup", &fields_.cgroup}})
             if (fact->cut)
                 json["cut"].push_back(name);
         return json;
@@ -306,7 +306,7 @@ private:
     const ProcessSnapshot &process_;
     const bpf::death_event &event_;
     const Redactor &redactor_;
-    ProcessFacts facts_;
+    ProcessFields fields_;
     Modules modules_;
 };
 

@@ -1,5 +1,5 @@
-// JSON objects written straight into a string: a timeline has tens of thousands of lines, and
-// a document model for each would cost ten times as much.  Internal to capture/.
+// Writes JSON objects directly into a string.  A timeline has tens of thousands of lines, and a document model for each
+// would cost ten times as much.  Internal to capture/.
 #pragma once
 
 #include "capture/decode/decode_text.h"
@@ -10,10 +10,10 @@
 
 namespace incident::capture {
 
-// Appends a JSON string (RFC 8259) in valid UTF-8; bytes that are none become U+FFFD.
+// Appends a JSON string (RFC 8259) in valid UTF-8.  Invalid bytes become U+FFFD.
 void append_json_string(std::string &out, std::string_view text);
 
-// One object, members in the order of the calls; end() closes it.  Keys are literals of ours.
+// One object with its members in the order of the calls; end() closes it.  Keys are literals in the code.
 class JsonObject {
 public:
     explicit JsonObject(std::string &out) : out_(out) { out_ += '{'; }
@@ -52,7 +52,7 @@ public:
         }
         out_ += ']';
     }
-    // A member whose value the caller writes.
+    // Begins a member; the caller writes its value.
     std::string &open(std::string_view key) {
         name(key);
         return out_;
@@ -60,7 +60,7 @@ public:
     void end() { out_ += '}'; }
 
 private:
-    // One append a key: this is a third of what writing a line costs.
+    // Each key is one append, because keys are a third of what writing a line costs.
     void name(std::string_view key) {
         char text[64];
         std::size_t length = 0;

@@ -1,4 +1,4 @@
-// A kernel stack as a bundle shows it.  Internal to capture/.
+// Renders a kernel stack.  Internal to capture/.
 #pragma once
 
 #include "capture/render/render.h"
@@ -10,9 +10,9 @@
 
 namespace incident::capture {
 
-// [{ip, symbol}], innermost first.  Without what stands on top of it only because it was looked at: our own BPF
-// programs and what the kernel calls them through, down to the function that was traced.  Where a breakpoint of a
-// uprobe brought the thread into the kernel, nothing is left.
+// [{ip, symbol}], innermost first.  Frames that exist only because of the tracing are left out: our BPF programs and
+// the functions through which the kernel calls them, down to the traced function.  If the breakpoint of a uprobe
+// brought the thread into the kernel, no frame is left.
 nlohmann::ordered_json kernel_stack_json(const RenderContext &context, std::span<const std::uint64_t> addresses);
 
 } // namespace incident::capture

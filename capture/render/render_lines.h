@@ -1,5 +1,4 @@
-// Timeline lines of the process as a whole: its signals, its forks, execs and exits.
-// Internal to capture/.
+// Makes the timeline lines that concern the whole process: signals, forks, execs and exits.  Internal to capture/.
 #pragma once
 
 #include "capture/render/render.h"
@@ -21,8 +20,8 @@ std::vector<ProcessLine> process_lines(const RenderContext &context, const Redac
 std::vector<const bpf::signal_record *> signals_of(const bpf::process_entry &entry, std::uint64_t *torn = nullptr);
 std::vector<const bpf::lineage_record *> lineage_of(const bpf::process_entry &entry);
 
-// Whether somebody sent it: kill, tgkill, sigqueue, and SIGCHLD from a child; not a fault, not the
-// kernel's own (include/uapi/asm-generic/siginfo.h: si_code > 0 is the kernel's).
+// Whether a process sent the signal (kill, tgkill, sigqueue, and SIGCHLD from a child), and not the kernel or a fault
+// (include/uapi/asm-generic/siginfo.h: si_code > 0 is the kernel's).
 bool has_sender(int number, int code);
 
 // "generated", "delivered"; "fatal", "handled", …; "delivered", "ignored", … (include/trace/events/signal.h)

@@ -1,4 +1,4 @@
-// memory.bin and its index: what was copied of the process's memory.
+// Makes memory.bin and its index, which hold what was copied of the process's memory.
 #include "capture/decode/decode_text.h"
 
 #include "capture/collect/vdso.h"

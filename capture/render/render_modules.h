@@ -1,5 +1,5 @@
-// What lies at an address: module, build-id, offset in the file.  From the collected maps; where
-// they could not be read, from the few mappings the kernel side copied.  Internal to capture/.
+// Finds the module, the build-id and the offset in the file of an address.  It uses the collected maps, or, if these
+// could not be read, the few mappings that the kernel side copied.  Internal to capture/.
 #pragma once
 
 #include "capture/os/maps.h"
@@ -14,16 +14,16 @@ class Modules {
 public:
     explicit Modules(const RenderContext &context);
 
-    // The mapping of an address; null where it is in none, or in none known.
+    // The mapping that contains the address; null if no known mapping does.
     const Mapping *mapping(std::uint64_t address) const { return maps_.find(address); }
     const std::vector<Mapping> &all() const { return maps_.all(); }
     bool executable(std::uint64_t address) const {
         const Mapping *found = mapping(address);
         return found && found->execute;
     }
-    // Build-id of a mapped file: of its head as mapped, else of the file of this path and inode.
+    // The build-id of a mapped file, from its first bytes as mapped, else from the file of this path and inode.
     const std::string &build_id(const Mapping &mapping) const;
-    // false: maps_ are the kernel side's, of the addresses in the registers only
+    // false: maps_ come from the kernel side and cover only the addresses in the registers
     bool whole() const { return whole_; }
     static std::uint64_t file_offset(const Mapping &mapping, std::uint64_t address) {
         return address - mapping.start + mapping.offset;

@@ -17,23 +17,23 @@ using Json = nlohmann::ordered_json;
 
 namespace {
 
-constexpr std::size_t moments = 256; // of a curve too long to be written out
+constexpr std::size_t curve_parts = 256; // of a curve too long to be written out
 
 struct Point {
     std::uint64_t t_ns, bytes;
     bool operator==(const Point &) const = default;
 };
 
-// Of each moment the lowest and the highest, in the order they came.
+// Keeps the lowest and the highest point of each part of the curve, in the order of time.
 std::vector<Point> thinned(const std::vector<Point> &all) {
-    if (all.size() <= 2 * moments)
+    if (all.size() <= 2 * curve_parts)
         return all;
-    const std::uint64_t span = (all.back().t_ns - all.front().t_ns) / moments + 1;
+    const std::uint64_t span = (all.back().t_ns - all.front().t_ns) / curve_parts + 1;
     std::vector<Point> kept;
     for (auto begin = all.begin(); begin != all.end();) {
-        const std::uint64_t moment = (begin->t_ns - all.front().t_ns) / span;
-        const auto end = std::find_if(begin, all.end(),
-                                      [&](const Point &p) { return (p.t_ns - all.front().t_ns) / span != moment; });
+        const std::uint64_t part = (begin->t_ns - all.front().t_ns) / span;
+        const auto end =
+            std::find_if(begin, all.end(), [&](const Point &p) { return (p.t_ns - all.front().t_ns) / span != part; });
         auto [low, high] =
             std::minmax_element(begin, end, [](const Point &a, const Point &b) { return a.bytes < b.bytes; });
         if (high < low)

@@ -1,5 +1,5 @@
-// The renderers behind render.h, sharing one Redactor, whose budget is that of the whole bundle.
-// Internal to capture/.
+// The renderers behind render.h.  They share one Redactor, because its budget is for the whole bundle.  Internal to
+// capture/.
 #pragma once
 
 #include "capture/render/render.h"
@@ -9,7 +9,7 @@
 
 namespace incident::capture {
 
-// JSON as it stands in a bundle: indented; and an array with an element a line, a third of the size.
+// JSON as bundles have it: indented, or an array with one element on each line, which is a third of the size.
 std::string json_text(const nlohmann::ordered_json &json);
 std::string json_lines(const nlohmann::ordered_json &array);
 
@@ -17,7 +17,7 @@ std::string timeline_of(const RenderContext &context, const Redactor &redactor);
 nlohmann::ordered_json threads_of(const RenderContext &context, const Redactor &redactor);
 nlohmann::ordered_json modules_of(const RenderContext &context, const Redactor &redactor);
 MemoryImage memory_of(const RenderContext &context, const Redactor &redactor);
-// Last: it says what the others' redaction had to leave out.
+// Call it last, because it says what redaction had to leave out in the others.
 nlohmann::ordered_json incident_of(const RenderContext &context, const Redactor &redactor);
 
 } // namespace incident::capture

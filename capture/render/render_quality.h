@@ -1,4 +1,4 @@
-// What of the truth the bundle holds: counts, losses, what failed.  Internal to capture/.
+// Renders how complete the bundle is: counts, losses, and what failed.  Internal to capture/.
 #pragma once
 
 #include "capture/render/render.h"

@@ -1,4 +1,5 @@
-// What makes two incidents "the same": the signal (or what else it was), and where in which build it struck.
+// Makes the signature, which is the same for similar incidents: the signal or other event, and its place in which
+// build.
 //
 // Only what the kernel side copied goes in, so that the daemon can ask before any collector has
 // run, and so that the answer does not hang on whether /proc could still be read.

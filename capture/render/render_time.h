@@ -1,4 +1,4 @@
-// Recorded times to wall-clock text.  Internal to capture/.
+// Turns recorded times into wall-clock text.  Internal to capture/.
 #pragma once
 
 #include "capture/collect/snapshot.h"
@@ -9,11 +9,11 @@
 
 namespace incident::capture {
 
-// "2026-11-21T15:04:05.123456789Z".  Remembers the last second: neighbours in a timeline share it.
+// "2026-11-21T15:04:05.123456789Z".  It remembers the last second, because neighbours in a timeline share it.
 class WallClock {
 public:
     explicit WallClock(const Clocks &clocks) : clocks_(clocks) {}
-    // Holds until the next call.
+    // Valid until the next call.
     std::string_view of(MonotonicTime t) { return text(clocks_.wall_of(t)); }
     std::string_view text(WallTime time);
 
@@ -21,7 +21,7 @@ private:
     Clocks clocks_;
     std::uint64_t second_ = ~0ull;
     char text_[40] = {};
-    std::size_t length_ = 0; // of the part up to the point
+    std::size_t length_ = 0; // the length up to the decimal point
 };
 
 std::string wall_text(WallTime time);

@@ -234,28 +234,28 @@ private:
     }
 
     Json json(const TxgTrigger &txg) const {
-        const ZfsFacts facts = zfs_facts(context_.collected);
+        const ZfsState zfs = zfs_state(context_.collected);
         const std::string label = zfs_pool_label(txg.pool);
         Json history = Json::array(), blocked = Json::array();
-        if (const auto rows = facts.txgs.find(label); rows != facts.txgs.end())
+        if (const auto rows = zfs.txgs.find(label); rows != zfs.txgs.end())
             for (const TxgRow &row : rows->second)
                 history.push_back({{"txg", row.txg},
                                    {"state", std::string(1, row.state)},
                                    {"sync_ns", row.sync_ns},
                                    {"dirty_bytes", row.dirty},
                                    {"written_bytes", row.written}});
-        for (const ZfsBlocked &thread : facts.blocked)
+        for (const ZfsBlocked &thread : zfs.blocked)
             blocked.push_back({{"pid", thread.pid},
                                {"tid", thread.tid},
                                {"comm", valid_utf8(thread.comm)},
                                {"kernel_stack", thread.stack}});
-        const auto state = facts.pool_states.find(label);
+        const auto state = zfs.pool_states.find(label);
         Json tunables = Json::object();
         for (const char *name : {"zfs_txg_timeout", "zfs_dirty_data_max", "zfs_delay_min_dirty_percent"})
-            if (const auto value = facts.parameters.find(name); value != facts.parameters.end())
+            if (const auto value = zfs.parameters.find(name); value != zfs.parameters.end())
                 tunables[name] = value->second;
         return {{"pool", valid_utf8(txg.pool)},
-                {"pool_state", state == facts.pool_states.end() ? Json() : text_or_null(state->second)},
+                {"pool_state", state == zfs.pool_states.end() ? Json() : text_or_null(state->second)},
                 {"txg", txg.txg},
                 {"threshold_ns", txg.threshold_ns},
                 {"elapsed_ns", txg.elapsed_ns},

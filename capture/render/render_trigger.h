@@ -1,5 +1,4 @@
-// What made the rule fire: the object named after the kind, and the sentence.  Internal to
-// capture/.
+// Renders what made the rule fire: the object that is named after the kind, and a sentence.  Internal to capture/.
 #pragma once
 
 #include "capture/render/render.h"
@@ -14,16 +13,16 @@ namespace incident::capture {
 // "latency", "oom", …; "signal" for a signal
 const char *trigger_kind(const Trigger &trigger);
 
-// What its object in incident.json is called: the kind, "txg" of txg_sync
+// The name of its object in incident.json: the kind, but "txg" for txg_sync.
 const char *trigger_key(const Trigger &trigger);
 
-// That object; null for a signal, which is rendered by itself.
+// This object; null for a signal, which is rendered elsewhere.
 nlohmann::ordered_json trigger_json(const RenderContext &context, const Redactor &redactor);
 
 // What happened to the process: "spent 5.2 s in exec_simple_query (still running)"; "" for a signal.
 std::string trigger_sentence(const RenderContext &context);
 
-// For a signature: what kind of thing it was, without numbers that differ each time.
+// What happened, for a signature, without numbers that differ each time.
 std::string trigger_label(const Trigger &trigger);
 
 // The "trigger" line of the timeline: its name, and how long it lasted (0: no duration).

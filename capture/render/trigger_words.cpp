@@ -1,4 +1,4 @@
-// What made the rule fire, in words.
+// Says in words what made the rule fire.
 #include "capture/render/render_trigger.h"
 
 #include "capture/decode/decode_text.h"

@@ -1,4 +1,4 @@
-// Names that both the words and the object of a trigger use.  Internal to capture/.
+// Names that both the sentence and the object of a trigger use.  Internal to capture/.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace incident::capture {
 
-// "ENOENT" of a result that says so, else "".
+// The errno of a result ("ENOENT"); "" if it is no error.
 std::string error_name(std::int64_t ret);
 
 // "write"; enum req_op, include/linux/blk_types.h

@@ -1,4 +1,4 @@
-// What generate.py makes out of the kernel's and libc's headers: see flags.txt and shapes.txt.
+// The tables that generate.py makes from the headers of the kernel and of libc; see flags.txt and shapes.txt.
 #pragma once
 
 #include <array>
@@ -16,9 +16,9 @@ struct Named {
 // Named numbers of one kind of argument.
 struct Set {
     std::string_view name;
-    bool flags;                   // an OR of names; else one of them
-    std::uint64_t mask;           // flags: the bits that are a value instead
-    std::span<const Named> names; // by value; of equal values the one defined first
+    bool flags;                   // the value is an OR of names; else it is one of them
+    std::uint64_t mask;           // with flags: the bits that are one value instead
+    std::span<const Named> names; // by value; of equal values the first that is defined
 };
 
 enum class Shape : std::uint8_t {
@@ -36,7 +36,7 @@ enum class Shape : std::uint8_t {
     Dev,
     Signal,
     Set,
-    // what they mean depends on other arguments: decode_special.cpp
+    // their meaning depends on other arguments, see decode_special.cpp
     OpenMode,
     CloneFlags,
     Protocol,
@@ -52,7 +52,7 @@ enum class Shape : std::uint8_t {
 struct Argument {
     Shape shape = Shape::Hex;
     std::uint8_t reg = 0;   // index into the argument registers
-    std::uint8_t bits = 64; // declared width: above it a register may hold anything
+    std::uint8_t bits = 64; // declared width; the higher bits of the register may hold anything
     bool wide = false;      // 64 bits in two registers of a 32-bit call: low in reg, high in reg + 1
     const Set *set = nullptr;
 };
@@ -62,7 +62,7 @@ enum class Returns : std::uint8_t { Number, Fd, Pointer };
 
 struct Call {
     std::string_view name;  // empty: no call has this number
-    bool known = false;     // its arguments are
+    bool known = false;     // its arguments are known
     std::uint8_t count = 0; // of arguments
     std::uint8_t path = 0;  // 1 + register of the first argument that is a path; 0: none
     Class kind = Class::Other;

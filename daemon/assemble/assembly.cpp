@@ -28,10 +28,10 @@ void Assembler::take(std::span<const std::uint8_t> bytes) {
     switch (header->kind) {
     case bpf::EVENT_DEATH:
     case bpf::EVENT_SIGNAL:
-    case bpf::EVENT_MOMENT:
+    case bpf::EVENT_SNAPSHOT:
         if (auto event = event_of<bpf::death_event>(bytes)) {
             tidy(*event);
-            header->kind == bpf::EVENT_MOMENT ? on_moment(*event) : on_death(*event);
+            header->kind == bpf::EVENT_SNAPSHOT ? on_snapshot(*event) : on_death(*event);
         }
         break;
     case bpf::EVENT_THREAD:
@@ -85,8 +85,8 @@ void Assembler::on_watch(const bpf::watch_event &event) {
         return; // its key may tell apart less than these rules do; who asked asks again
     auto facts = facts_of(os_, event);
     if (!same_program(event, facts))
-        return; // the verdict would be about another program's files; this one asks again itself
-    // The verdict is for all with this key: what /proc says must be of a process that has it still.
+        return; // the decision would be about another program's files; that program asks again itself
+    // The decision is for all processes with this key, so /proc must show one that still has it.
     const auto entry = recorder_.process(event.h.tgid);
     if (entry && process_of(*entry) == process_of(event.h) && entry->identity_ns > event.h.t_ns)
         return;                // it executed or was moved meanwhile, and asks again
@@ -95,7 +95,7 @@ void Assembler::on_watch(const bpf::watch_event &event) {
     spdlog::debug("watch {} pid {} exe {} cgroup {}: {}", facts.comm, facts.pid, facts.exe, facts.cgroup, watch);
     facts_.learn(event.key, facts);
     const std::uint64_t rules = rules_of(rules_.plan, rules_.rules(), facts);
-    recorder_.give_verdict(event.key, watch, rules, rules_.plan.generation);
+    recorder_.give_decision(event.key, watch, rules, rules_.plan.generation);
     if (watch && (rules & rules_.plan.told())) // the kernel side would tell of it at its next system call
         listener_.on_started(facts);
 }
@@ -130,9 +130,9 @@ void Assembler::fire(Assembly &assembly, const rules::Decision &decision) {
     auto &input = assembly.input;
     if (decision.about && !input.process.event.fatal) { // an `all` rule completed by somebody else's event
         assembly.facts = *decision.about;
-        auto &whom = input.process.event.h;
-        whom.tgid = whom.tid = decision.about->pid;
-        whom.process_start_boot_ns = whom.thread_start_boot_ns = decision.about->start_boot_ns;
+        auto &subject = input.process.event.h;
+        subject.tgid = subject.tid = decision.about->pid;
+        subject.process_start_boot_ns = subject.thread_start_boot_ns = decision.about->start_boot_ns;
         input.process.event.comm[0] = input.process.event.leader_comm[0] = 0;
         decision.about->comm.copy(input.process.event.leader_comm, COMM_LEN - 1);
         assembly.context_expected = false;
@@ -151,9 +151,9 @@ void Assembler::fire(Assembly &assembly, const rules::Decision &decision) {
     listener_.on_fire(decision, assembly);
     capture::CollectLimits limits;
     limits.environ = rule.context.environ;
-    const auto &whom = input.process.event.h;
-    if (whom.tgid && whom.process_start_boot_ns) // not of a kernel thread known by its id alone
-        capture::collect_process(os_, process_of(whom), limits, assembly.collected);
+    const auto &subject = input.process.event.h;
+    if (subject.tgid && subject.process_start_boot_ns) // not of a kernel thread known by its id alone
+        capture::collect_process(os_, process_of(subject), limits, assembly.collected);
 }
 
 void Assembler::on_gone(const bpf::event_header &event) {

@@ -1,10 +1,9 @@
-// Incidents in the making.
+// Gathers the events of each incident.
 //
-// Of a dying process the kernel side speaks in several events (one for the process, one a
-// thread, one when it is gone); of one that lives on, a rule's trigger comes first, and
-// when the rule fires the recorder is asked for a snapshot of all its threads.  Either way
-// an Assembly gathers what comes until nothing more can: all threads are there, the
-// process is gone, or a deadline has passed.
+// When a process dies, the kernel side sends several events: one for the process, one for each thread, and one
+// when the process is gone.  When a process lives on, the trigger of a rule comes first; if the rule fires, the
+// recorder is asked for a snapshot of all threads.  In both cases an Assembly gathers the events until no more can
+// come: all threads are there, the process is gone, or a deadline has passed.
 #pragma once
 
 #include "capture/collect/collect.h"
@@ -24,68 +23,67 @@
 namespace incident::daemon {
 
 struct Assembly {
-    std::optional<rules::Rule> rule; // none: no rule fired; kept only to give its rings back
+    std::optional<rules::Rule> rule; // none: no rule fired; the assembly exists only to give the rings back
     rules::ProcessFacts facts;
     capture::IncidentInput input;
     capture::Collected collected; // process/, read when the trigger came
     std::uint64_t last_event_ns = 0;
-    bool closed = false; // handed on; waits for the process to be gone
+    bool closed = false; // on_ready() has it; it stays here until the process is gone
 
-    // Of a death: may be an OOM kill, which is known only when the kernel has named its victim.
+    // This death may be an OOM kill.  That is known only when the kernel has named its victim.
     bool perhaps_oom = false;
     std::optional<OomKill> oom;
-    // Of a living process: what is still to come.
+    // What is still to come when the process lives on.
     bool context_expected = false; // the thread's own capture
-    bool moment_seen = false;      // the process event
+    bool process_seen = false;     // the process event
     int dumped = 0;                // signal the kernel side has sent
-    std::vector<LateReading> late; // on the writer's thread
+    std::vector<LateReading> late; // these run on the writer's thread
 };
 
 struct AssemblyCounters {
     std::uint64_t suppressed = 0; // firings that limits held back
     std::uint64_t unmatched = 0;  // triggers no rule wanted
-    std::uint64_t joined = 0;     // firings told of by the bundle of another one, which was being made
+    std::uint64_t joined = 0;     // firings that are named in the bundle of another one, which was being made
     std::uint64_t outdated = 0;   // triggers of rules that were changed or removed before they were read
 };
 
-// Whom the assembler tells of what it finds out.
+// Receives what the assembler finds out.
 class AssemblyListener {
 public:
     virtual ~AssemblyListener() = default;
-    // An assembly whose rule fired and which is complete.
+    // The rule of this assembly has fired, and the assembly is complete.
     virtual void on_ready(Assembly assembly) = 0;
     // Something has happened, and the rules are asked next.
     virtual void before_rules(Occurrence &occurrence) = 0;
-    // A rule has fired; its context may be added.
+    // A rule has fired.  The listener may add context to the assembly.
     virtual void on_fire(const rules::Decision &decision, Assembly &assembly) = 0;
-    // A process that rules with a part in TriggerPlan::told() are about.
+    // A process has started, and a rule in TriggerPlan::told() is about it.
     virtual void on_started(const rules::ProcessFacts &process) = 0;
-    // May the kernel side make that process dump core?
+    // The kernel side asks whether it may make this process dump core.
     virtual void on_permit(const bpf::trigger_head &asked) = 0;
-    // An event that is of no assembly; false: its rules are gone.
+    // An event that belongs to no assembly.  false: its rules are gone.
     virtual bool on_other(const bpf::event_header &header, std::span<const std::uint8_t> bytes) = 0;
 };
 
 class Assembler {
 public:
-    // All that is given by reference outlives it.  deadline: how long an assembly waits for what is still to come.
+    // Everything given by reference must outlive the assembler.  deadline: how long an assembly waits for more events.
     Assembler(Recorded &recorder, RulesInForce &rules, FactsCache &facts, AssemblyListener &listener,
               const Clock &clock, const capture::OsRoots &os, std::string boot_id, rules::Nanoseconds deadline);
 
-    // One event out of the ring buffer.
+    // Takes one event of the ring buffer.
     void take(std::span<const std::uint8_t> bytes);
-    // Something user space has seen itself: a deadline passed, memory grown.
+    // Takes what user space has seen itself, such as a passed deadline or grown memory.
     void occur(Occurrence occurrence);
-    // Closes what is complete or overdue; call it when the ring buffer has been read to its
-    // end.  true: something is still open and wants to be looked at again soon.
+    // Closes what is complete or overdue.  Call it when the ring buffer has been read to its end.  true: an assembly is
+    // still open, so call again soon.
     bool tend(std::uint64_t now_ns);
-    // Closes everything now, as for a deadline: the daemon stops.
+    // Closes everything now, as if the deadline had passed, because the daemon stops.
     void close_all();
-    // Deaths whose event found the ring buffer full: makes assemblies of what the process
-    // table and the rings still know.
+    // Finds deaths whose event was lost because the ring buffer was full.  Makes assemblies from what the process table
+    // and the rings still hold.
     void find_lost(std::uint64_t now_ns);
-    // That process is being made to dump core for a bundle that is already there: its death
-    // is no incident of its own.
+    // This process is made to dump core for a bundle that already exists, so its death is no incident of its own.
     void expect_death(const capture::ProcessRef &process);
 
     std::size_t open() const;
@@ -94,13 +92,13 @@ public:
 private:
     struct Key {
         capture::ProcessRef process;
-        std::uint32_t tid; // 0 for a death; of a process that lives on the thread it happened in
+        std::uint32_t tid; // 0 for a death; else the thread in which it happened
         auto operator<=>(const Key &) const = default;
     };
 
     static bool is_of(const Key &key, const bpf::event_header &event);
     void on_death(const bpf::death_event &event);
-    void on_moment(const bpf::death_event &event);
+    void on_snapshot(const bpf::death_event &event);
     void on_thread(std::span<const std::uint8_t> bytes);
     void on_maps(std::span<const std::uint8_t> bytes);
     void on_pointers(std::span<const std::uint8_t> bytes);
@@ -133,11 +131,11 @@ private:
     std::uint64_t deadline_ns_;
     OomKills ooms_;
     std::map<Key, Assembly> assemblies_;
-    // By tid and its start: come before the thread's own event, which takes it.
+    // By tid and start of the thread.  They arrive before the thread's own event, which takes them out.
     std::map<std::pair<std::uint32_t, std::uint64_t>, capture::ReturnProbes> returns_;
-    std::set<capture::ProcessRef> expected_deaths_; // bounded
+    std::set<capture::ProcessRef> expected_deaths_; // see expect_death(); bounded
     AssemblyCounters counters_;
-    LossCounts quiet_losses_; // when last nothing was open: what is lost from then on concerns what opens next
+    LossCounts quiet_losses_; // as of the last time no assembly was open; later losses concern the next assembly
 };
 
 } // namespace incident::daemon

@@ -1,4 +1,4 @@
-// Processes that die: which rules their death concerns, and deaths whose event was lost.
+// Handles processes that die: asks the rules about their death, and finds deaths whose event was lost.
 #include "daemon/assemble/assembly.h"
 
 #include "daemon/facts/facts.h"
@@ -55,7 +55,7 @@ void Assembler::on_death(const bpf::death_event &event) {
     assembly.input.clocks = clock_.read(boot_id_);
     assembly.input.signal_seen_ns = assembly.input.clocks.monotonic.ns;
     assembly.last_event_ns = assembly.input.clocks.monotonic.ns;
-    assembly.moment_seen = assembly.context_expected = true;
+    assembly.process_seen = assembly.context_expected = true;
     decide_death(assembly);
     if (!event.fatal && join(key, assembly))
         return;
@@ -121,10 +121,10 @@ void Assembler::on_oom(const bpf::oom_event &event) {
 
 void Assembler::find_lost(std::uint64_t now_ns) {
     // Younger deaths may still have their event on the way.
-    constexpr std::uint64_t settled_ns = 200'000'000;
+    constexpr std::uint64_t grace_ns = 200'000'000;
     for (const auto tgid : recorder_.processes()) {
         const auto entry = recorder_.process(tgid);
-        if (!entry || !entry->death_ns || entry->death_ns + settled_ns > now_ns)
+        if (!entry || !entry->death_ns || entry->death_ns + grace_ns > now_ns)
             continue;
         constexpr std::uint32_t sent = 1; // process_entry.death_event: it waits in the ring buffer, or was read
         if (entry->death_event == sent || assemblies_.contains({process_of(*entry), 0}))

@@ -1,4 +1,4 @@
-// Processes that live on: what made a rule fire, and the snapshot of all their threads.
+// Handles processes that live on: what made a rule fire, and the snapshot of all their threads.
 #include "daemon/assemble/assembly.h"
 
 #include "capture/decode/kernel_path.h"
@@ -36,7 +36,7 @@ void Assembler::occur(Occurrence occurrence) {
     assembly.facts = occurrence.event.process;
     assembly.input.trigger = std::move(occurrence.trigger);
     auto &event = assembly.input.process.event;
-    event.h = occurrence.whom;
+    event.h = occurrence.subject;
     event.h.t_ns = occurrence.event.t_ns;
     event.h.layout = EVENT_LAYOUT;
     event.uid = event.euid = assembly.facts.uid;
@@ -54,14 +54,14 @@ void Assembler::occur(Occurrence occurrence) {
         ++counters_.unmatched;
         return;
     }
-    const auto &whom = event.h;
-    const Key key{process_of(whom), whom.tid};
+    const auto &subject = event.h;
+    const Key key{process_of(subject), subject.tid};
     if (join(key, assembly))
         return;
-    if (whom.tgid)
-        assembly.input.process.entry = recorder_.process(whom.tgid);
+    if (subject.tgid)
+        assembly.input.process.entry = recorder_.process(subject.tgid);
     if (assembly.dumped) // at once: its death may be the next event
-        expect_death(process_of(whom));
+        expect_death(process_of(subject));
     look_at_threads(assembly);
     assemblies_.insert_or_assign(key, std::move(assembly));
 }
@@ -71,7 +71,7 @@ void Assembler::occur(Occurrence occurrence) {
 void Assembler::tell_of_dump(Assembly &assembly, const Occurrence &occurrence) {
     if (!occurrence.dumped_by) {
         spdlog::error("{} was sent to pid {} ({}) by the kernel side for a rule of {} reloads ago", occurrence.dumped,
-                      occurrence.whom.tgid, occurrence.comm, RuleHistory::generations_kept);
+                      occurrence.subject.tgid, occurrence.comm, RuleHistory::generations_kept);
         return;
     }
     rules::Decision decision;
@@ -98,10 +98,10 @@ bool Assembler::join(const Key &key, const Assembly &fired) {
 
 // All threads of a process that lives on; their events are read later in the same turn.
 void Assembler::look_at_threads(Assembly &assembly) {
-    const auto &whom = assembly.input.process.event.h;
-    if (whom.tgid == 0)
+    const auto &subject = assembly.input.process.event.h;
+    if (subject.tgid == 0)
         return;
-    if (auto taken = recorder_.snapshot(whom.tgid); !taken)
+    if (auto taken = recorder_.snapshot(subject.tgid); !taken)
         assembly.collected.results.push_back({"threads", false, taken.error().what, 0});
 }
 
@@ -113,7 +113,7 @@ bool Assembler::is_of(const Key &key, const bpf::event_header &event) {
 
 // The process as the kernel side saw it: in the thread's own context, or from outside,
 // which knows less.
-void Assembler::on_moment(const bpf::death_event &event) {
+void Assembler::on_snapshot(const bpf::death_event &event) {
     const bool own_context = event.args_length != 0 || event.auxv[0] != 0;
     for (auto &[key, assembly] : assemblies_) {
         if (!is_of(key, event.h) || assembly.closed)
@@ -122,7 +122,7 @@ void Assembler::on_moment(const bpf::death_event &event) {
         assembly.input.process.threads_expected = event.threads;
         const auto *signal = std::get_if<capture::SignalTrigger>(&assembly.input.trigger);
         const bool taken_here = known.number && !(signal && signal->ignored); // its own event knows more
-        if (assembly.moment_seen && (!own_context || known.fatal || taken_here))
+        if (assembly.process_seen && (!own_context || known.fatal || taken_here))
             continue;
         const auto head = known.h;
         char comm[COMM_LEN];
@@ -140,7 +140,7 @@ void Assembler::on_moment(const bpf::death_event &event) {
             assembly.facts.cgroup = cgroup_of(event.cgroup, event.cgroup_parts);
             assembly.facts.unit = capture::unit_of_cgroup(assembly.facts.cgroup);
         }
-        assembly.moment_seen = true;
+        assembly.process_seen = true;
     }
 }
 

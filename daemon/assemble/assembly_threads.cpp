@@ -1,4 +1,4 @@
-// The threads of an incident: from their events, and those that sent none.
+// Collects the threads of an incident, from their events and, if they sent none, from the recorder's slots.
 #include "daemon/assemble/assembly.h"
 
 #include "capture/os/kernel_maps.h"

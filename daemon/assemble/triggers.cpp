@@ -178,7 +178,7 @@ std::vector<Occurrence> occurrences_of(std::span<const std::uint8_t> bytes, Fact
         one.event.t_ns = head->h.t_ns;
         one.event.process = facts.of(*head);
         one.event.only = only;
-        one.whom = head->h;
+        one.subject = head->h;
         one.comm = text_of(head->comm);
         one.captured = head->captured != 0;
         one.dumped = static_cast<int>(head->dumped);

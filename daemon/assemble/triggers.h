@@ -1,4 +1,4 @@
-// What the kernel side's trigger events say, in the words of rules and bundles.
+// Turns the trigger events of the kernel side into occurrences, which rules and bundles understand.
 #pragma once
 
 #include "daemon/facts/facts_cache.h"
@@ -13,12 +13,13 @@
 
 namespace incident::daemon {
 
-// The tracepoint of a number.
+// Finds a tracepoint by its number.
 using TracepointNames = std::function<std::optional<TracepointName>(std::uint32_t)>;
 
-// One EVENT_TRIGGER: an occurrence for each condition that it names by itself (of a tracepoint), else one for all rules
-// of its kind.  None: it is too short, or of rules that have since been changed or removed; but one that the kernel
-// side has signalled for is told of in any case.
+// Reads one EVENT_TRIGGER.  A tracepoint's event names its conditions, and each gets an occurrence; any other event
+// makes one occurrence for all rules of its kind.  The result is empty if the event is too short, or if its rules have
+// been changed or removed since.  But if the kernel side has already sent a signal for it, there is always an
+// occurrence, because that signal must be reported.
 std::vector<Occurrence> occurrences_of(std::span<const std::uint8_t> bytes, FactsCache &facts,
                                        const RuleHistory &history, const TracepointNames &tracepoints);
 

@@ -1,5 +1,5 @@
-// What recording and the programs of the kernel side took while their run times were counted.  What watches add to
-// that stands with each of them (Watch::end_measurement).
+// Computes what recording and the programs of the kernel side took while their run times were counted.  Each watch adds
+// its own part itself (Watch::end_measurement).
 #pragma once
 
 #include "daemon/cost/cost_meter.h"
@@ -10,7 +10,7 @@
 
 namespace incident::daemon {
 
-// Who is asked; valid for the time of a call.
+// Where the numbers come from.  Valid during one call.
 struct CostSources {
     const CostMeter &meter;
     const Recorder &recorder;
@@ -21,21 +21,21 @@ struct CostSources {
 
 // "RULE:CONDITION"
 std::string condition_key(std::string_view rule, std::size_t condition);
-// The conditions that share a bit.
+// The conditions that share one bit.
 std::vector<std::string> conditions_of_bit(const TriggerPlan &plan, unsigned bit);
-// The texts of the rules these conditions are of: another one where somebody has edited them.
+// The texts of the rules that these conditions belong to.  A changed text shows that somebody has edited a rule.
 std::string asked_by(const std::vector<std::string> &conditions, std::span<const rules::Rule> rules);
 
 class CostLoads {
 public:
-    // After a measurement of the meter's.
+    // Call it after the meter has ended a measurement.
     CostMeasurement measure(const CostSources &sources, std::uint64_t now_ns);
 
 private:
     void add_conditions(const CostSources &sources, CostMeasurement &measured) const;
     void add_durations(const CostSources &sources, CostMeasurement &measured);
 
-    std::uint64_t own_ns_ = 0, own_at_ns_ = 0; // CPU time of this process, and when it was read
+    std::uint64_t own_ns_ = 0, own_at_ns_ = 0; // CPU time of the daemon, and when it was read
     double ns_per_entry_ = 0;                  // of record_enter, when it was last attached
 };
 

@@ -1,5 +1,5 @@
-// What the programs cost: their run times, counted for a short while now and then, for
-// counting is itself a cost.
+// Measures what the BPF programs cost.  Their run times are counted for a short while now and then only, because
+// counting itself costs time.
 #pragma once
 
 #include "daemon/record/recorder.h"
@@ -11,14 +11,14 @@ struct Cost {
     double cpu_share = 0; // of one CPU, 0..CPUs
 };
 
-// Of a program that runs for everybody: what it takes for the processes that conditions are about, by their bits,
-// and for all others.  Together they are the program's cost.
+// A program that runs for every process has two parts of cost: what it takes for the processes that conditions are
+// about, by the bits of these conditions, and what it takes for all others.
 struct OwnPart {
     std::array<Cost, RULE_BITS> by_bit{};
     Cost strangers;
 };
 
-// all: the program's cost; own: its own costs over so many seconds, others' are passed over.
+// all: the cost of the program; own: own costs over so many seconds; those of other programs are ignored.
 OwnPart own_part(const std::string &program, const Cost &all, const std::vector<OwnCost> &own, double seconds);
 
 class CostMeter {
@@ -29,12 +29,12 @@ public:
     // Begins or ends a measurement; returns when to call again (ns from now).
     std::uint64_t tick(Recorder &recorder, std::uint64_t now_ns);
     bool counting() const { return bool(on_); }
-    std::uint64_t measured_ns() const { return measured_ns_; } // when the last measurement ended; 0: none yet
-    // By program, of the last measurement; empty before there was one.
+    std::uint64_t measured_ns() const { return measured_ns_; } // when the last measurement ended; 0: there was none yet
+    // The last measurement, by program; empty before the first one.
     const std::map<std::string, Cost> &costs() const { return costs_; }
-    Cost of_program(const std::string &program) const; // all zero: it did not run, or nothing was measured
+    Cost of_program(const std::string &program) const; // all zero if it did not run or nothing was measured
     OwnPart own(const std::string &program) const;
-    // Of several programs together; nullopt: not measured.  ns_per_run is their mean.
+    // The cost of several programs together; ns_per_run is their mean.  nullopt: not measured.
     std::optional<Cost> of(const std::vector<std::string> &programs) const;
     const std::string &problem() const { return problem_; } // why nothing is measured
 
@@ -42,7 +42,7 @@ private:
     UniqueFd on_;
     std::uint64_t every_ns_ = 60'000'000'000, began_ns_ = 0, measured_ns_ = 0;
     std::map<std::string, Recorder::RunTime> before_;
-    std::vector<OwnCost> own_before_, own_; // at the beginning; of the last measurement
+    std::vector<OwnCost> own_before_, own_; // as the measurement began; in the last measurement
     double counted_s_ = 0;
     std::map<std::string, Cost> costs_;
     std::string problem_;

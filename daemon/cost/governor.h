@@ -1,22 +1,24 @@
-// Keeps what incidentd costs within its budget: one measurement in, what is left out from now on.
-// Pure: no I/O, no clock.
+// Keeps the cost of incidentd within its budget.  It takes one measurement and decides what is left out from now on.
+// It does no I/O and reads no clock.
 //
-// Rules are the purpose, so what is optional goes first, and a rule goes for nothing but what it takes for the
-// processes it is about.  Where the probes of one rule take more of a CPU for these than the budget, they are taken off
-// at once. Where all together takes more of each CPU, one step is taken a measurement, in this order:
+// Rules are what incidentd is for, so optional things are left out first, and a rule is turned off only for the time
+// that its probes take in the processes it is about.  If the probes of one rule take more of a CPU there than the
+// budget, they are detached at once.  If everything together takes more of each CPU, each measurement takes one step,
+// in this order:
 //   heaps recorded at level "history" go to "sizes", the costliest process first
 //   heaps recorded at level "sizes" go to "pages", likewise
 //   durations of system calls are not measured
-// Where the probes of all rules take more of each CPU for the processes the rules are about, the costliest are taken
-// off. What takes less than a twentieth of the budget is passed over.  Recording, and programs that run for everybody
-// only to find that no rule is about the caller, turn no rule off, however often the machine calls: where they are over
-// the budget, that is said.  Fatal signals, the OOM killer and what happens to processes are no probes here: they are
-// always recorded.
+// If the probes of all rules take more of each CPU in the processes the rules are about, the costliest probes are
+// detached.  What takes less than a twentieth of the budget stays.  Recording turns no rule off, and neither do
+// programs that run for every process only to find that no rule is about it: if these are over the budget, the status
+// says so. Fatal signals, the OOM killer, and starts and ends of processes are always recorded; they do not count as
+// probes.
 //
-// Steps for the total are undone in the opposite order, one a measurement, after `calm_measurements`
-// in a row with the step undone would each have been below 70 % of the budget; probes after as many in which those of
-// all rules were.  What a probe that is off would cost now nobody can see: it is tried, when its wait is over.  A step
-// that has to be taken again within its wait waits twice as long, up to an hour.
+// Steps for the total are undone in the opposite order, one in each measurement.  A step is undone when each of the
+// last `calm_measurements` would have been below 70 % of the budget without it; detached probes come back when the
+// probes of all rules were below 70 % in as many.  Nobody can see what a detached probe would cost now, so it is
+// tried when its wait is over.  A step that must be taken again within its wait then waits twice as long, up to an
+// hour.
 #pragma once
 
 #include "rules/model/rule.h"
@@ -35,7 +37,7 @@ struct CostMeasurement {
     std::uint64_t t_ns = 0; // monotonic
     unsigned cpus = 1;
     double programs = 0; // all of the kernel side
-    double daemon = 0;   // its own CPU time
+    double daemon = 0;   // CPU time of the daemon itself
     double total() const { return (programs + daemon) / cpus; }
 
     struct Heap {
@@ -43,27 +45,27 @@ struct CostMeasurement {
         std::string comm;
         rules::Allocations asked = rules::Allocations::Pages, level = rules::Allocations::Pages;
         double share = 0, calls_per_second = 0;
-        double lower_saves = 0; // of it, with the level one lower
-        double higher_adds = 0; // with the level one higher; 0 at "pages", where no calls are seen
+        double lower_saves = 0; // how much less it would be one level lower
+        double higher_adds = 0; // how much more one level higher; 0 at "pages", where no calls are seen
     };
-    std::vector<Heap> heaps; // of processes that are to be recorded
+    std::vector<Heap> heaps; // one for each process that is to be recorded
 
-    // What measuring how long system calls last takes, or would take at their present rate.
+    // The cost of measuring how long system calls last, or what it would be at their present rate.
     struct Durations {
         bool can_be_left_out = false;
         double share = 0, calls_per_second = 0;
     } durations;
 
-    struct Probes { // that are put and taken off together
+    struct Probes { // probes that are attached and detached together
         std::string key, name;
         std::vector<std::string> conditions; // "RULE:CONDITION"
         bool attached = true;
-        double share = 0, calls_per_second = 0; // for processes the conditions are about
+        double share = 0, calls_per_second = 0; // in the processes that the conditions are about
         std::string asked;                      // the text of their rules
     };
     std::vector<Probes> probes;
 
-    // Of `programs`: runs of rules' programs for processes that no rule of theirs is about.
+    // The part of `programs` that rules' programs take in processes that none of their rules is about.
     struct Strangers {
         double share = 0, calls_per_second = 0;
     } strangers;
@@ -76,14 +78,14 @@ struct CostBudget {
 
 struct CostStep {
     enum class Kind { HistoryToSizes, SizesToPages, Durations, Probes } kind = Kind::Probes;
-    std::string subject; // the process's pid, the probes' key; "" of durations
+    std::string subject; // the pid of the process, or the key of the probes; "" for durations
     std::string name;    // for people
     std::vector<std::string> conditions;
-    bool by_itself = false; // over the budget alone; otherwise the total was
+    bool by_itself = false; // it was over the budget alone; else the total was
     double total = 0;       // when it was taken
     double share = 0, calls_per_second = 0;
-    std::uint64_t since_ns = 0, retry_ns = 0; // not undone before
-    std::string asked;                        // of probes: the text of their rules
+    std::uint64_t since_ns = 0, retry_ns = 0; // retry_ns: the step is not undone before
+    std::string asked;                        // the text of the rules that the probes serve
 };
 
 class Governor {
@@ -99,12 +101,12 @@ public:
         enum class What { Taken, Undone, Moot } what = What::Taken; // Moot: its subject is gone
     };
     std::vector<Change> measured(const CostMeasurement &now);
-    // After a reload: steps about what is asked for no longer, or otherwise than before, are as if they had never been.
+    // Call it after a reload: forgets steps about things that rules no longer ask for, or ask for in another way.
     void forget(const std::function<bool(const CostStep &)> &is_another_now);
 
     const CostBudget &budget() const { return budget_; }
     const std::vector<CostStep> &steps() const { return steps_; } // oldest first
-    // The total is over the budget and no step is left that would help.
+    // Whether the total is over the budget and no step is left that would help.
     bool at_the_end() const { return at_the_end_; }
 
 private:
@@ -125,15 +127,15 @@ private:
     CostBudget budget_;
     std::vector<CostStep> steps_;
     std::map<std::string, Waited> waited_; // by kind and subject
-    unsigned calm_ = 0, rules_calm_ = 0;   // measurements in a row: of the total, of the rules' probes
+    unsigned calm_ = 0, rules_calm_ = 0;   // calm measurements in a row: of the total, of the rules' probes
     bool at_the_end_ = false;
 };
 
 // "history to sizes for pid 12 (server)", "probes of uprobe:…"
 std::string step_text(const CostStep &step);
-// Why, and when it is tried again; realtime_offset_ns: wall clock minus monotonic.
+// Why the step was taken, and when it is tried again; realtime_offset_ns: wall clock minus monotonic.
 std::string step_reason(const CostStep &step, double budget, std::int64_t realtime_offset_ns);
-// What is said where no step is left: what takes that much, and what can be done about it.
+// The message for when no step is left: what costs that much, and what can be done about it.
 std::string beyond_steps_text(const CostMeasurement &now, const Governor &governor);
 // "3.2 %", "0.05 %"
 std::string percent_text(double share);

@@ -1,4 +1,4 @@
-// What is said of the governor's steps.
+// The texts about the governor's steps.
 #include "daemon/cost/governor.h"
 
 #include <fmt/chrono.h>

@@ -38,7 +38,7 @@ Status DumpHour::keep_in(const std::string &state, std::string boot_id, std::uin
         return fail(std::move(before.error()).in("reading " + path_));
     if (before)
         parse(*before, now_ns);
-    settle(now_ns);
+    catch_up(now_ns);
     return {};
 }
 
@@ -93,7 +93,7 @@ Status DumpHour::write() {
     return {};
 }
 
-void DumpHour::settle(std::uint64_t now_ns) {
+void DumpHour::catch_up(std::uint64_t now_ns) {
     if (allowance_) {
         const std::int32_t unused = std::max(std::atomic_ref(*allowance_).load(), 0);
         for (; lent_ > unused; --lent_)
@@ -106,7 +106,7 @@ void DumpHour::settle(std::uint64_t now_ns) {
 }
 
 std::uint32_t DumpHour::left(std::uint64_t now_ns) {
-    settle(now_ns);
+    catch_up(now_ns);
     return limit_ - static_cast<std::uint32_t>(std::min<std::size_t>(taken_.size(), limit_));
 }
 
@@ -141,14 +141,14 @@ Status DumpHour::take(std::uint64_t now_ns) {
 }
 
 void DumpHour::give_back(std::uint64_t now_ns) {
-    settle(now_ns);
+    catch_up(now_ns);
     if (!taken_.empty())
         taken_.pop_back();
     (void)write(); // what cannot be noted counts as sent after a restart
 }
 
 Status DumpHour::lend(std::uint64_t now_ns) {
-    settle(now_ns);
+    catch_up(now_ns);
     if (!allowance_ || lent_ >= lent_at_once || taken_.size() + static_cast<std::size_t>(lent_) >= limit_)
         return write();
     ++lent_;
@@ -161,12 +161,12 @@ Status DumpHour::lend(std::uint64_t now_ns) {
 }
 
 void DumpHour::take_back_lent(std::uint64_t now_ns) {
-    settle(now_ns);
+    catch_up(now_ns);
     while (lent_ > 0) {
         const std::atomic_ref allowance(*allowance_);
         if (allowance.fetch_sub(1) <= 0) {
             allowance.fetch_add(1);
-            settle(now_ns);
+            catch_up(now_ns);
             break;
         }
         --lent_;

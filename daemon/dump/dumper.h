@@ -1,10 +1,9 @@
-// Makes a process dump core because a rule asks for it, and only if everything speaks for
-// it at the moment of sending: [safety] allows it, the process as it is now is one that may
-// be signalled and that the rule is about, it is still the same one, a core would really
-// come of it, and the hour has one left.  What was found stands in the bundle.
+// Makes a process dump core because a rule asks for it.  All of these must hold when the signal is sent: [safety]
+// allows it, the process may be signalled and the rule is about it as it is now, it is still the same process, a core
+// would really be written, and the hour has a place left.  The bundle says what was found.
 //
-// The daemon's side of it; where the kernel side sends by itself stands in bpf/dump.bpf.h.
-// Both take from one hour (daemon/dump/dump_hour.h).
+// This is the daemon's side; bpf/dump.bpf.h is the kernel side, which sends on its own.  Both take from one hour
+// (daemon/dump/dump_hour.h).
 #pragma once
 
 #include "capture/collect/collect.h"
@@ -20,36 +19,36 @@ namespace incident::daemon {
 
 class Dumper {
 public:
-    // allowance: the kernel side's, see DumpHour; must outlive its use.  state: where the incident is to be written,
-    // for nothing is to be learnt of a death that leaves none; "": not looked at.
+    // allowance: the kernel side's, see DumpHour; must outlive this object.  state: the directory where the incident
+    // will be written; nobody is killed if there is no room for it.  "": the room is not checked.
     Dumper(capture::OsRoots os, rules::Config::Safety safety, std::int32_t *allowance = nullptr,
            std::string state = {});
     Dumper(const Dumper &) = delete;
     Dumper &operator=(const Dumper &) = delete;
 
-    // Whether that process may ever be signalled; "" or why not.
+    // Why this process may never be signalled; "" if it may.
     std::string forbidden(const rules::ProcessFacts &process) const;
 
-    // Why the process, as it is now, is none to be signalled for the rule; "" it is.
+    // Why the process, as it is now, must not be signalled for the rule; "" if it may.
     using Objection = std::function<std::string(const rules::ProcessFacts &now)>;
-    // Checks, and sends the signal through a pidfd.  process: as it was when the rule fired; it is read again.
-    // dumpable: SUID_DUMP_* of its mm.
+    // Checks everything, and sends the signal through a pidfd.  process: as it was when the rule fired; it is read
+    // again. dumpable: SUID_DUMP_* of its mm.
     capture::DumpRecord dump(const rules::Dump &wanted, const rules::ProcessFacts &process, std::uint32_t dumpable,
                              std::uint64_t now_ns, const Objection &objection = {});
 
-    // A process as it is now, looked at for the kernel side's sake.
+    // What the kernel side must know of a process as it is now.
     struct Look {
-        std::string objection;    // why it may not be signalled, or no core would come of it; "" nothing
-        rules::ProcessFacts now;  // where there is no objection
+        std::string objection;    // why it may not be signalled, or why no core would be written; "" if neither
+        rules::ProcessFacts now;  // if there is no objection
         std::uint64_t core_limit; // its RLIMIT_CORE, bytes
     };
     Look look(const capture::ProcessRef &process, int signal) const;
 
-    // What of a core depends on the host alone.
+    // The conditions for a core that depend on the host alone.
     struct Host {
-        std::string settings; // core_pattern and its listener: permits given under others are void
+        std::string settings; // core_pattern and its listener; permits given under other settings are void
         bool possible = false;
-        std::uint64_t space = 0; // bytes free where cores go
+        std::uint64_t space = 0; // bytes free where cores are stored
     };
     Host host() const;
 

@@ -1,5 +1,5 @@
-// Who or what stands between a signal at its default action and the process dying of it now: a debugger, a thread that
-// waits for the signal as for a message (sigwait(3)), and what keeps the process from taking it before it is let go on.
+// Finds what can keep a process from dying of a signal, although the signal has its default action: a debugger, a
+// thread that waits for the signal as for a message (sigwait(3)), or something that has stopped the process.
 #pragma once
 
 #include "capture/collect/collect.h"
@@ -10,7 +10,7 @@
 
 namespace incident::daemon {
 
-// status: /proc/PID/status.  Why the signal would not make it dump core now; "" nothing known.
+// Why the signal would not make the process dump core now; "" if nothing is known.  status: text of /proc/PID/status.
 std::string taken_otherwise(const capture::OsRoots &os, std::uint32_t pid, std::string_view status, int signal);
 
 } // namespace incident::daemon

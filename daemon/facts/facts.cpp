@@ -42,7 +42,7 @@ void refine(rules::ProcessFacts &facts, const capture::OsRoots &os) {
     facts.uid = live->uid;
 }
 
-// What both events name alike.
+// Fills in the facts that both events have under the same names.
 template <typename Event>
 rules::ProcessFacts facts_from(const capture::OsRoots &os, const Event &event, std::uint32_t uid, std::string comm) {
     rules::ProcessFacts facts;

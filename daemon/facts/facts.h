@@ -1,5 +1,5 @@
-// A process as the rules see it: from /proc while it is there, else from what the
-// kernel side copied at the event.
+// A process as the rules see it.  The facts come from /proc while the process is there, else from what the kernel side
+// copied at the event.
 #pragma once
 
 #include "bpf/event.h"
@@ -14,13 +14,13 @@
 
 namespace incident::daemon {
 
-// Text out of a fixed field of an event: up to the first NUL, never beyond the field.
+// The text in a field of fixed length: up to the first NUL, and never beyond the field.
 template <std::size_t N> std::string text_of(const char (&field)[N]) {
     return std::string(field, strnlen(field, N));
 }
 
-// An event out of ring-buffer bytes: a copy, for they are neither aligned to every type nor
-// ours to change; nullopt: too short to be one.
+// Copies an event out of the bytes of the ring buffer, because these may not be aligned and must not be changed.
+// nullopt: there are too few bytes.
 template <typename T> std::optional<T> event_of(std::span<const std::uint8_t> bytes) {
     if (bytes.size() < sizeof(T))
         return std::nullopt;
@@ -34,15 +34,16 @@ std::string cgroup_of(const char (*parts)[CGROUP_PART_LEN], std::uint32_t count)
 inline capture::ProcessRef process_of(const rules::ProcessFacts &facts) {
     return {facts.pid, {facts.start_boot_ns}};
 }
-using capture::process_of; // of an event, a thread, an entry
+using capture::process_of; // for an event, a thread, or an entry
 
 rules::ProcessFacts facts_of(const capture::OsRoots &os, const bpf::death_event &event);
 rules::ProcessFacts facts_of(const capture::OsRoots &os, const bpf::watch_event &event);
-// Whether the facts are of the program that asked: /proc may show another one, executed since.
+// Whether the facts are those of the program that asked.  /proc may already show another one, which the process has
+// executed since.
 bool same_program(const bpf::watch_event &event, const rules::ProcessFacts &facts);
 
-// Counts and lengths of an event brought within its arrays, the unused rest zeroed: what
-// the ring buffer held before must not end up in a bundle.
+// Limits the counts and lengths in an event to its arrays, and zeroes the unused rest, so that old contents of the ring
+// buffer never get into a bundle.
 void tidy(bpf::death_event &event);
 void tidy(bpf::thread_event &event);
 

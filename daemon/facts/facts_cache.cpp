@@ -18,7 +18,7 @@ std::string bytes_of(const bpf::watch_key &key) {
     return std::string(reinterpret_cast<const char *>(&key), sizeof(key));
 }
 
-bool alike(const bpf::watch_key &a, const bpf::watch_key &b) {
+bool same_key(const bpf::watch_key &a, const bpf::watch_key &b) {
     return std::memcmp(&a, &b, sizeof(a)) == 0;
 }
 
@@ -56,7 +56,7 @@ const rules::ProcessFacts &FactsCache::of(const bpf::trigger_head &trigger) {
     Entry &known = entry(trigger.h.tgid);
     const bool same = known.process == process_of(trigger.h);
     // Without an executable its memory is gone, and /proc says less than what was known of it.
-    if (!same || (trigger.key.exe_inode && !alike(known.key, trigger.key))) {
+    if (!same || (trigger.key.exe_inode && !same_key(known.key, trigger.key))) {
         known.process = process_of(trigger.h);
         known.key = trigger.key;
         known.execs = 0;
@@ -84,7 +84,7 @@ const rules::ProcessFacts &FactsCache::of(const capture::ProcessRef &process,
     // Without an executable nobody had to be asked about it, or has been yet.
     const bool changed =
         entry && entry->key.exe_inode &&
-        (known.decided.exe_inode ? !alike(known.decided, entry->key) : known.facts.uid != entry->key.uid);
+        (known.decided.exe_inode ? !same_key(known.decided, entry->key) : known.facts.uid != entry->key.uid);
     if (another || changed) {
         known.process = process;
         known.execs = entry ? entry->execs : 0;

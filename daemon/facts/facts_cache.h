@@ -1,5 +1,5 @@
-// Facts about processes that trigger again and again, read once from /proc: they hold as
-// long as the kernel side names the same executable, cgroup and uid.
+// Remembers the facts of processes that trigger again and again, so that /proc is read once.  Facts hold as long as the
+// kernel side names the same executable, cgroup and uid.
 #pragma once
 
 #include "daemon/facts/facts.h"
@@ -13,18 +13,19 @@ class FactsCache {
 public:
     explicit FactsCache(capture::OsRoots os) : os_(std::move(os)) {}
 
-    // Of a process that has just triggered; what /proc no longer tells stays empty.
+    // The facts of a process that has just triggered.  A fact that /proc no longer tells stays empty.
     const rules::ProcessFacts &of(const bpf::trigger_head &trigger);
-    // What such processes are, as found out when the recorder asked: for those gone before
-    // /proc can be read.
+    // Remembers the facts of processes with this key, as read when the recorder asked.  They serve for processes that
+    // are gone before /proc can be read.
     void learn(const bpf::watch_key &key, const rules::ProcessFacts &facts);
-    // Of a process known by its id alone.  entry: the recorder's of it, which tells of each exec and of what it was
-    // decided by last; none where it has ended (what was known of it then still holds).
+    // The facts of a process of which only the id is known.  entry: what the recorder has of it, which shows each exec
+    // and the key it was last decided by.  nullopt: the process has ended, and what was known of it still holds.
     const rules::ProcessFacts &of(const capture::ProcessRef &process, const std::optional<bpf::process_entry> &entry,
                                   const std::string &comm);
 
 private:
-    static constexpr std::size_t most = 8192; // beyond it all are forgotten: a re-read costs microseconds
+    // If there are more, all are forgotten, because reading one again takes only microseconds.
+    static constexpr std::size_t most = 8192;
     struct Entry {
         capture::ProcessRef process;
         bpf::watch_key key{};

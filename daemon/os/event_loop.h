@@ -1,4 +1,4 @@
-// sd-event, owned: descriptors, signals and one-shot timers with C++ callbacks.
+// An event loop (sd-event): descriptors, signals and one-shot timers with C++ callbacks.
 #pragma once
 
 #include "capture/os/result.h"
@@ -20,10 +20,10 @@ public:
 
     static Result<EventLoop> create();
     Status on_readable(int fd, Callback callback);
-    static Status block_signals(std::initializer_list<int> numbers); // for this thread and those it makes
-    Status on_signal(int number, Callback callback);                 // a blocked one
-    Status on_bus(sd_bus *bus);                                      // its calls and answers
-    // A timer, off until armed.
+    static Status block_signals(std::initializer_list<int> numbers); // for this thread and those it starts later
+    Status on_signal(int number, Callback callback);                 // the signal must be blocked
+    Status on_bus(sd_bus *bus);                                      // handles its calls and answers
+    // A timer that is off until it is armed.
     class Timer {
     public:
         void arm_in(std::uint64_t ns);
@@ -35,7 +35,7 @@ public:
         sd_event *event_ = nullptr;
     };
     Result<Timer> timer(Callback callback);
-    void watchdog(); // feeds systemd's watchdog where it is on
+    void watchdog(); // feeds systemd's watchdog, if it is on
     Status run();
     void stop();
 
@@ -44,7 +44,7 @@ private:
         void operator()(sd_event *event) const { sd_event_unref(event); }
     };
     std::unique_ptr<sd_event, Free> event_;
-    std::list<Callback> callbacks_; // stable addresses: sources point at them
+    std::list<Callback> callbacks_; // a list, because sources point at its elements
 };
 
 } // namespace incident::daemon

@@ -1,8 +1,8 @@
-// What the bits of the generations of rules meant, and whether that still holds.
+// Remembers what the bits of each generation of rules meant, and whether that still holds.
 //
-// The kernel side knows conditions by bits, which are places in a plan: after a reload a bit may be another rule's.  An
-// event says which generation its bits are of; here stands what they were then, and whether the rule is now what it
-// was. Pure: rules in, answers out.
+// The kernel side knows conditions by bits, which are places in a plan.  After a reload a bit may belong to another
+// rule. An event says to which generation its bits belong; the history tells which conditions these were, and whether
+// their rules are still the same.  It does no I/O.
 #pragma once
 
 #include "daemon/plan/trigger_plan.h"
@@ -17,32 +17,33 @@ namespace incident::daemon {
 
 class RuleHistory {
 public:
-    // An event that is older is of no rule that could be named.  Events wait for milliseconds, reloads are rare.
+    // How many generations are remembered.  Older events cannot be matched with a rule; but events wait for
+    // milliseconds only, and reloads are rare.
     static constexpr std::size_t generations_kept = 256;
 
-    // What else a condition rests on than its rule's text: of a tracepoint the layout of its records.
+    // What a condition rests on besides the text of its rule: for a tracepoint, the layout of its records.
     using FormatOf = std::function<std::string(const TriggerPlan::Tracepoint &)>;
 
-    // A new generation begins: numbers the plan, and gives its conditions their ids.  A rule that was in the generation
-    // before, with the same text and conditions, keeps its ids; all other ids are new, for ever.
+    // Begins a new generation: numbers the plan and gives ids to its conditions.  A rule that was in the generation
+    // before, with the same text and conditions, keeps its ids.  All other ids are new and were never used before.
     void begin(TriggerPlan &plan, std::span<const rules::Rule> rules, const FormatOf &format_of = {});
     std::uint32_t generation() const { return generation_; }
 
-    // The rules whose conditions had one of these bits then, and which have been the same ever since.
+    // The rules whose conditions had one of these bits in that generation and which have not changed since.
     std::vector<std::string> still(std::uint32_t generation, std::uint64_t bits) const;
-    // Whether that rule has been the same ever since then.
+    // Whether this rule has not changed since that generation.
     bool unchanged(std::uint32_t generation, std::string_view rule) const;
 
     struct Condition {
         std::shared_ptr<const rules::Rule> rule;
         std::size_t condition = 0; // index in the rule
     };
-    // The condition of now with that id.
+    // The present condition with this id.
     std::optional<Condition> condition(std::uint32_t id) const;
-    std::uint32_t id_of(std::string_view rule, std::size_t condition) const; // of now; 0: none
-    // Those with one of these bits then, of rules that have been the same ever since.
+    std::uint32_t id_of(std::string_view rule, std::size_t condition) const; // of the present generation; 0: none
+    // The conditions that had one of these bits in that generation and whose rules have not changed since.
     std::vector<Condition> conditions(std::uint32_t generation, std::uint64_t bits) const;
-    // Whose bit that was then, whether or not it still is.
+    // The condition that had this bit in that generation, even if its rule has changed since.
     std::optional<Condition> was(std::uint32_t generation, unsigned bit) const;
 
 private:

@@ -1,4 +1,4 @@
-// The rules as they are now, with what the kernel side was told about them.
+// The present rules, with what the kernel side was told about them.
 #pragma once
 
 #include "daemon/plan/rule_history.h"

@@ -1,5 +1,5 @@
-// Detaches probes without making anybody wait: the kernel takes about 0.1 s for each (RCU
-// grace periods), and several at once take no longer than one.
+// Detaches probes on threads of its own, so that nobody waits: the kernel takes about 0.1 s for each probe (RCU grace
+// periods), and several at once take no longer than one.
 #pragma once
 
 #include "daemon/probe/latency_kernel.h"
@@ -17,7 +17,7 @@ public:
     Detacher();
     ~Detacher(); // waits until all are detached
 
-    // Dropped in this order, one after another.
+    // They are dropped in this order, one after another.
     void drop(std::vector<LatencyKernel::Link> links);
 
 private:

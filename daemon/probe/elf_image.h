@@ -1,7 +1,6 @@
-// An ELF file to be probed, read piece by piece: segments, sections, symbols, notes.
-// By hand and with pread, not with libelf: the file belongs to whoever owns the probed
-// program, who may truncate it at any moment (a mapping would raise SIGBUS here) or fill
-// it with anything.  Every offset is checked, every table has a limit named below.
+// Reads an ELF file that is to be probed: segments, sections, symbols, notes.  It uses pread instead of libelf, because
+// the file belongs to the owner of the probed program, who may truncate it at any time (a mapping would then raise
+// SIGBUS here) or fill it with anything.  Every offset is checked, and every table has a limit that is named below.
 #pragma once
 
 #include "capture/os/result.h"
@@ -47,15 +46,14 @@ public:
     // Error: not an x86-64 program or library.
     static Result<ElfImage> read(int fd);
 
-    // [address, address + length) of the running program, before relocation by its load
-    // address, as an offset in the file; nullopt where no segment (executable: one that can
-    // be executed) holds it.
+    // Where [address, address + length) of the running program is in the file (the address is that before relocation by
+    // the load address); nullopt if no segment holds it.  executable: only segments that can be executed count.
     std::optional<std::uint64_t> file_offset(std::uint64_t address, bool executable) const;
     // Up to `length` bytes there.
     std::vector<std::uint8_t> bytes(std::uint64_t address, std::size_t length) const;
 
-    // Calls each piece of the executable segments until `each` returns false; `overlap` bytes of a piece are the
-    // beginning of the next.
+    // Calls `each` for each piece of the executable segments until it returns false.  The last `overlap` bytes of a
+    // piece are also the first of the next.
     void walk_code(std::size_t overlap,
                    const std::function<bool(std::uint64_t address, std::span<const std::uint8_t>)> &each) const;
 
@@ -63,10 +61,10 @@ public:
     std::optional<std::uint64_t> section_address(std::string_view name) const;
     bool has_symbols() const;         // .symtab: the file is not stripped
     bool has_dynamic_symbols() const; // .dynsym
-    // Calls each symbol of .symtab and .dynsym until `each` returns false.  Error: a table
-    // is beyond its file or its limit.
+    // Calls `each` for each symbol of .symtab and .dynsym until it returns false.  Error: a table is larger than its
+    // file or its limit.
     Status walk_symbols(const std::function<bool(const ElfSymbol &)> &each) const;
-    // Notes of the sections of that name (SHT_NOTE), malformed ones end their section.
+    // The notes in the sections of this name (SHT_NOTE).  A malformed note ends its section.
     void walk_notes(std::string_view section, const std::function<void(const ElfNote &)> &each) const;
     bool loads() const { return !segments_.empty(); } // false: a debug file may have none that holds bytes
 

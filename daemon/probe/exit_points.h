@@ -1,5 +1,5 @@
-// Where in an ELF file calls end without a return: the places through which exceptions,
-// longjmps and switches of the stack go in whatever language.  Pure reading; the file is hostile.
+// Finds the places in an ELF file where calls end without a return: exceptions, longjmps and switches of the stack pass
+// through these places in every language.  It only reads; the file is hostile.
 #pragma once
 
 #include "capture/os/result.h"
@@ -20,19 +20,19 @@ struct ExitPoint {
 };
 
 struct FileExits {
-    std::vector<ExitPoint> points; // each place once, though it have several names
-    // Why calls may end here and nobody sees it; "": no reason known.
+    std::vector<ExitPoint> points; // each place once, even if it has several names
+    // Why calls may end in this file without being seen; "" if no reason is known.
     std::string hidden;
-    // The code switches stacks by itself: coroutines, fibers.
+    // The code switches stacks on its own, for coroutines or fibers.
     bool switches_stacks = false;
 };
 
-// Whether a program with that symbol may load what switches its stacks at any time: CPython has greenlet (gevent), perl
-// has Coro.
+// Whether a program with this symbol may at any time load code that switches stacks: CPython may load greenlet
+// (gevent), perl may load Coro.
 bool hosts_switching(const ElfSymbol &symbol);
 
-// Why no process that has mapped the file bears a return probe of the kernel's, which keeps return addresses as one
-// stack a thread: "switches stacks"; "": no reason known.  Error: not a program or library.
+// Why a return probe would kill a process that has mapped the file: "switches stacks", because the kernel keeps the
+// return addresses of a thread in one stack; "" if no reason is known.  Error: not a program or library.
 Result<std::string> why_no_return_probes(int fd);
 
 // fd: open for reading, not owned.  Error: not a program or library.

@@ -1,10 +1,9 @@
-// Probes at the places where calls end without a return, in the processes whose calls are
-// watched; and what they prove: that a call which has no return yet is still running.
+// Puts probes at the places where calls end without a return, in the processes whose calls are watched.  They prove
+// that a call without a return is still running.
 //
-// Attached before the probes of the functions themselves, so that whatever leaves a call that
-// was seen to begin is seen as well.  Libraries that a process maps later are looked for a few
-// times, and once more when it matters: a call that began before all code of its process was
-// covered is not told as running.
+// They are attached before the probes of the functions, so if the beginning of a call was seen, its end is seen too.
+// A process may map libraries later; these are searched for a few times, and once more before a call is reported.  A
+// call that began before all code of its process was probed is not reported as running.
 #pragma once
 
 #include "capture/os/maps.h"
@@ -26,17 +25,17 @@ public:
     ExitProbes(const ProbeTools &tools, Follows follows) : tools_(tools), follows_(follows) {}
     ~ExitProbes();
 
-    // From now on in every process, or in these; both nothing: nowhere.
+    // Probes every process from now on, or these; with neither, no process is probed.
     void want(bool everywhere, std::set<std::uint32_t> processes);
-    // Looks at what the process has mapped now; files never seen are probed as wanted.
+    // Reads what the process has mapped now, and probes the files that are new.
     void look_in(std::uint32_t pid);
-    // Nothing is followed while off.
+    // While off, no process is followed.
     void turn(bool on);
     bool wanted() const { return everywhere_ || !processes_.empty(); }
 
-    // Why it is not proven that a call with this frame is still running; "": it is, for every way out of its
-    // process's code has been watched since the call began, and the stack still has it.
-    // function: the frame is a function's, not of a pair.
+    // Why it is not proven that the call with this frame is still running.  "": it is proven, because every way out of
+    // the code of its process has been watched since the call began, and the frame is still on the stack. function: the
+    // frame belongs to a function, not to a pair.
     std::string doubt(std::uint32_t tgid, std::uint32_t tid, const bpf::call_frame &frame, bool function);
 
 private:
@@ -48,11 +47,11 @@ private:
     using Links = std::vector<LatencyKernel::Link>;
     struct Standing {
         Links links;
-        std::uint64_t since_ns = 0; // monotonic: all places are probed
+        std::uint64_t since_ns = 0; // monotonic: since then all places are probed
     };
     struct File {
         std::string path;
-        UniqueFd fd; // only where there is something to probe
+        UniqueFd fd; // only if there is something to probe
         FileExits exits;
         std::string refused; // why it could not be read, or not be probed
         Standing everywhere;

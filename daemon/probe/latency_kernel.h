@@ -1,4 +1,4 @@
-// What timing calls takes of the kernel side, so that tests can stand in for it.
+// The part of the kernel side that is needed to time calls, as an interface, so that tests can replace it.
 #pragma once
 
 #include "capture/collect/collect.h"
@@ -8,7 +8,7 @@
 
 namespace incident::daemon {
 
-// Calls in flight of one thread, as copied from its frames.
+// The calls in flight of one thread, copied from its frames.
 struct ThreadCalls {
     std::uint32_t slot = 0, tid = 0, tgid = 0;
     bpf::thread_calls calls{};
@@ -16,17 +16,17 @@ struct ThreadCalls {
 
 class LatencyKernel {
 public:
-    // A live attachment: detached when the last owner drops it, which takes about 0.1 s
-    // (the kernel waits for RCU grace periods).
+    // An attached probe.  It is detached when the last owner drops it, which takes about 0.1 s (the kernel waits for
+    // RCU grace periods).
     using Link = std::shared_ptr<void>;
 
     virtual ~LatencyKernel() = default;
     virtual Result<Link> attach(Recorder::UprobeRole role, const Recorder::UprobePoint &point, std::uint32_t probe) = 0;
     virtual void set_probe(std::uint32_t probe, const bpf::probe_setting &setting) = 0;
     virtual bpf::probe_count probe_count(std::uint32_t probe) const = 0;
-    // Threads that have made probed calls; busy: some could not be read just now.
+    // The threads that have made probed calls.  busy: some of them could not be read just now.
     virtual std::vector<ThreadCalls> threads(bool &busy) const = 0;
-    // A thread of the process was seen to go over to another stack.
+    // Whether a thread of the process was seen to switch to another stack.
     virtual bool switches_stacks(std::uint32_t tgid) const = 0;
 };
 
@@ -53,7 +53,7 @@ public:
                 continue;
             }
             const auto thread = recorder_.header(slot);
-            // not of one that is dying, or is no longer watched: their frames are swept later
+            // a thread that is dying or no longer watched is left out; its frames are removed later
             if (thread.generation != calls->generation || thread.state != bpf::SLOT_LIVE)
                 continue;
             all.push_back({slot, thread.tid, thread.tgid, *calls});

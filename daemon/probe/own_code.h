@@ -1,4 +1,4 @@
-// What a probe costs is measured on functions of the daemon's own: their CPU time with and without it.
+// Functions of the daemon on which the cost of a probe is measured: their CPU time with the probe and without it.
 #pragma once
 
 #include "capture/os/result.h"
@@ -16,8 +16,8 @@ template <typename Function> Result<std::uint64_t> own_file_offset(Function *fun
     return own_file_offset(reinterpret_cast<std::uint64_t>(function));
 }
 
-// ns of CPU time of a call, in the quickest of the rounds: others on this CPU are not part of the price.  call is given
-// the number of the call, from 1.
+// CPU time of a call in ns.  The quickest of several rounds counts, so that other work on this CPU does not.  `call`
+// gets the number of the call, from 1.
 template <typename Call> std::uint64_t quickest_call(unsigned rounds, unsigned calls, Call call) {
     std::uint64_t best = ~0ull;
     for (unsigned round = 0; round < rounds; ++round) {
@@ -29,7 +29,7 @@ template <typename Call> std::uint64_t quickest_call(unsigned rounds, unsigned c
     return best / calls;
 }
 
-// What was added to a call, ns; a measurement that came out quicker than without says nothing was.
+// What the probe adds to a call, in ns; 0 if the calls with the probe were measured as quicker than those without.
 inline std::uint64_t added_ns(std::uint64_t with, std::uint64_t without) {
     return with - std::min(with, without);
 }

@@ -1,5 +1,4 @@
-// One end of a probe: a place named in a rule, in every file it has been found in, and the
-// uprobes put there.
+// One end of a probe: a place that a rule names, the files in which it was found, and the uprobes that were put there.
 #pragma once
 
 #include "daemon/probe/detacher.h"
@@ -16,8 +15,8 @@
 
 namespace incident::daemon {
 
-// As in the rule language (rules::ProbePoint): "uprobe:BINARY:SYMBOL[+OFFSET]" or
-// "usdt:BINARY:PROVIDER:NAME"; BINARY an absolute path, or a bare library name.
+// A place as the rule language writes it (rules::ProbePoint): "uprobe:BINARY:SYMBOL[+OFFSET]" or
+// "usdt:BINARY:PROVIDER:NAME".  BINARY is an absolute path, or the bare name of a library.
 struct ProbePoint {
     enum class Kind { Uprobe, Usdt } kind = Kind::Uprobe;
     std::string binary;
@@ -28,7 +27,7 @@ struct ProbePoint {
     bool bare() const { return !binary.starts_with('/'); }
 };
 
-// What putting probes takes; outlives every end.
+// What is needed to put probes; must outlive every end.
 struct ProbeTools {
     LatencyKernel &kernel;
     Detacher &detacher;
@@ -42,44 +41,44 @@ struct ProbeTools {
 
 class ProbeEnd {
 public:
-    // Function: its entries and its returns.  Enter, Leave: the two ends of a pair.
+    // Function: the entries and returns of a function.  Enter, Leave: the two ends of a pair.
     enum class Kind { Function, Enter, Leave };
-    static constexpr std::size_t files_max = 64;     // files of that name, in all containers together
-    static constexpr std::size_t refusals_max = 256; // files remembered in which the place is not
-    // For one file, once: a look through the symbols of a very large program takes about a second.
+    static constexpr std::size_t files_max = 64;     // files of one name, in all containers together
+    static constexpr std::size_t refusals_max = 256; // remembered files that do not have the place
+    // How long one file may take, once.  To read the symbols of a very large program takes about a second.
     static constexpr std::chrono::milliseconds resolve_patience{5000};
 
     ProbeEnd(ProbePoint point, Kind kind, std::uint32_t probe) : point_(std::move(point)), kind_(kind), probe_(probe) {}
 
     const ProbePoint &point() const { return point_; }
-    // Looks for the place in the file; keeps a file it is found in.  Known files are kept as
-    // they are.  true: new.  Error: why it is not there; what was found out of a file is not looked for again.
+    // Searches the file for the place, and keeps the file if it has it.  true: the file is new; a known file stays as
+    // it is. Error: why the place is not there.  The answer is remembered, so the file is not searched again.
     Result<bool> add(TargetFile file, const ProbeTools &tools);
-    // Files whose returns are, or are to be, probed by the kernel's return probes.
+    // The files whose returns the kernel's return probes catch, or will catch.
     std::vector<TargetName> with_return_probes() const;
-    // Takes these from the file: its calls' returns are to be probed at ret instructions from now on, for that reason.
-    // Error: those are not known, and the file is forgotten.  false: it has none.
+    // Removes the return probes from the file; from now on its ret instructions are probed, for the reason given.
+    // Error: these are not known, and the file is forgotten.  false: the file had no return probes.
     Result<bool> avoid_return_probes(const FileIdentity &identity, const std::string &why, const ProbeTools &tools);
-    // Forgets files that were written to since; true: there were such.
+    // Forgets files that have been written to since they were read; true: there were such files.
     bool drop_changed(const ProbeTools &tools);
-    // Where the place was not is looked at anew: a debug file may have come.
+    // Allows files that did not have the place to be searched again, because a debug file may have been installed.
     void forget_refusals() { refusals_.clear(); }
     bool knows(const FileIdentity &identity) const;
 
-    // Puts probes where they are missing, in every file: for all processes, or for one.
+    // Puts the missing probes, in every file, for all processes or for one.
     Status attach_everywhere(const ProbeTools &tools);
     Status attach(std::uint32_t pid, const ProbeTools &tools);
     void detach(std::uint32_t pid, const ProbeTools &tools);
     void detach_all(const ProbeTools &tools);
 
-    // Whose calls more than one thread may make: they are not among the frames of threads.
+    // Several threads may take part in one call, so the calls are not kept with a thread.
     bool keyed() const;
     bool in_go() const;
     bool found() const { return !files_.empty(); }
     bool attached() const;
-    std::string warning() const; // of its places; "" : none
+    std::string warning() const; // about its places; "": none
     std::string note() const;
-    CallTraps traps() const; // of a call that comes to the dearest of its places
+    CallTraps traps() const; // of a call that passes the costliest of its places
     std::vector<std::string> paths() const;
 
 private:

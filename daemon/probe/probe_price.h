@@ -1,5 +1,5 @@
-// What a uprobe on an instruction of x86-64 costs: whether the kernel emulates the instruction or has to single-step it
-// out of line.
+// Tells what a uprobe on an instruction of x86-64 costs.  It is cheap if the kernel emulates the instruction, and
+// expensive if the kernel must single-step it out of line.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@ namespace incident::daemon {
 // What a probe on an instruction costs.
 enum class ProbePrice {
     Emulated,      // about 0.7 µs
-    SingleStepped, // about 10 µs: a second trap, and a page of the program's own to step in
+    SingleStepped, // about 10 µs: a second trap, and a page in the program to step in
     Unknown,       // not an instruction that is known here; the kernel decides
 };
 
-// What depends on the kernel's version (uname -r).
+// What the version of the kernel decides (uname -r).
 struct UprobeAbilities {
     // 6.18: nops of any length are emulated, those of 5 bytes turned into a call
     // (arch/x86/kernel/uprobes.c); before, only the one-byte nop was.

@@ -1,7 +1,7 @@
-// Which file a probe's BINARY names: on the host, or in the eyes of a process.
+// Finds the file that BINARY in a probe names, on the host or as a process sees it.
 //
-// What opens or reads a file can hang as long as its file system does: call it within() a deadline.  Only
-// what says so never waits.
+// A function that opens or reads a file can hang as long as its file system does, so call it within() a deadline.  Only
+// functions that say so never wait.
 #pragma once
 
 #include "capture/collect/collect.h"
@@ -17,8 +17,8 @@
 
 namespace incident::daemon {
 
-// What a file is known by.  A deploy that puts another file in its place changes inode; one
-// that writes into it changes the times or the size.
+// Identifies the contents of a file.  A deploy that replaces the file changes the inode; one that writes into the file
+// changes the times or the size.
 struct FileIdentity {
     std::uint64_t device = 0, inode = 0, size = 0;
     std::int64_t modified_ns = 0;
@@ -27,33 +27,34 @@ struct FileIdentity {
 };
 
 struct TargetFile {
-    UniqueFd fd; // open for reading: what is read and what is probed is the same inode, whatever happens to the path
+    UniqueFd
+        fd; // open for reading; so the inode that is read is also the one that is probed, whatever happens to the path
     FileIdentity identity;
-    std::string path; // as the rule's reader would know it
+    std::string path; // as shown to people
 };
 
-// By which a file is found among mappings.
+// Finds a file among the mappings of a process.
 struct TargetName {
     FileIdentity identity;
     std::string path;
 };
 
-// "/…" as the daemon sees it.  Error: not there, not a regular file.
+// Opens "/…" as the daemon sees it.  Error: there is no such file, or it is not a regular one.
 Result<TargetFile> open_on_host(const std::string &path);
 
-// In a process's own root (containers); symlinks resolve within it, never out of it.
+// Opens a path below the root of a process (in a container).  Symbolic links never lead out of this root.
 Result<TargetFile> open_in_root_of(const capture::OsRoots &os, std::uint32_t pid, const std::string &path);
 
-// What the process executes, where it was started from `path` and that has been deleted or
-// replaced since.  Error: it was not.
+// Opens what the process executes, if it was started from `path` and that file has been deleted or replaced since.
+// Error: it was not.
 Result<TargetFile> open_deleted_executable(const capture::OsRoots &os, std::uint32_t pid, const std::string &path);
 
-// What libraries call themselves (DT_SONAME: programs are linked with that name, which mostly leads by links to a
-// file of another name).  Remembered by file; usable from several threads.
+// Reads the names that libraries give themselves (DT_SONAME).  Programs are linked with this name, which is mostly a
+// symbolic link to a file of another name.  The names are remembered by file.  Several threads may use this.
 class Sonames {
 public:
     static constexpr std::size_t most = 4096;
-    // found: descriptor that stands for the file's path (O_PATH).  "" : it has none.
+    // found: a descriptor of the file (O_PATH).  "": the file has no such name.
     std::string of(int found, const FileIdentity &identity);
 
 private:
@@ -61,22 +62,22 @@ private:
     std::map<FileIdentity, std::string> known_;
 };
 
-// The file of which the process has mapped code under that bare name ("libz.so.1"): the file's own name or its
-// soname; even if it has been deleted or replaced since.  Error: none (yet).
+// Opens the library of this bare name ("libz.so.1") whose code the process has mapped.  The name may be that of the
+// file or its soname, and the file may have been deleted or replaced since.  Error: the process has none (yet).
 Result<TargetFile> open_mapped(const capture::OsRoots &os, std::uint32_t pid, const std::string &name,
                                Sonames &sonames);
 
-// What the process has mapped; empty: it is gone.
+// What the process has mapped; empty if it is gone.
 capture::Maps mappings_of(const capture::OsRoots &os, std::uint32_t pid);
-// The very file of a mapping, even if it has been deleted or replaced since.
+// Opens exactly the file of a mapping, even if it has been deleted or replaced since.
 Result<TargetFile> open_mapped_file(const capture::OsRoots &os, std::uint32_t pid, const capture::Mapping &mapping);
 
 // Never waits.
 Result<FileIdentity> identify_mapped(const capture::OsRoots &os, std::uint32_t pid, const capture::Mapping &mapping);
 
-// As of now; an Error where nothing is there.
+// Identifies the file as it is now.  Error: there is none.
 Result<FileIdentity> identify_on_host(const std::string &path);
-// Never waits: as the file system's client knows it now.
+// Never waits: it asks only what the client of the file system already knows.
 Result<FileIdentity> identify(int fd);
 // What a process executes; never waits.
 Result<FileIdentity> identify_executable(const capture::OsRoots &os, std::uint32_t pid);

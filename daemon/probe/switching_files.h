@@ -1,6 +1,7 @@
-// Which processes bear no return probe of the kernel's: those that have mapped code that switches stacks, whatever file
-// the probed function is in.  The kernel keeps return addresses as one stack a thread and kills what returns otherwise.
-// May be asked by several threads; each question reads processes' mappings, which may hang.
+// Finds processes that a return probe would kill, because they have mapped code that switches stacks; the probed
+// function may be in any file.  The kernel keeps the return addresses of a thread in one stack, and kills a process
+// that returns in another order.  Several threads may ask; each question reads the mappings of processes, which may
+// hang.
 #pragma once
 
 #include "daemon/probe/probe_target.h"
@@ -18,10 +19,10 @@ public:
 
     struct Process {
         std::string why;                 // "FILE switches stacks"; "": no reason known
-        std::vector<FileIdentity> files; // of the probed ones, those that it has mapped
+        std::vector<FileIdentity> files; // the probed files that it has mapped
     };
     Process in(const capture::OsRoots &os, std::uint32_t pid, const std::vector<TargetName> &probed);
-    // Of the first process found that has mapped code of the file and does not bear return probes.
+    // Why the first process found that has mapped code of the file must not get return probes.
     std::string of_any_with(const capture::OsRoots &os, const TargetName &probed);
 
 private:

@@ -1,5 +1,6 @@
-// Function names as people write them, to be compared with those of a symbol table: mangled; demangled with or
-// without parameters, as a backtrace shows them; versioned; without what differs from build to build.
+// Compares function names that people write with those of a symbol table.  People may write a name mangled, or
+// demangled with or without parameters as a backtrace shows it, with a version, or without the parts that differ
+// between builds.
 #pragma once
 
 #include "capture/decode/symbol_name.h"
@@ -19,18 +20,19 @@ public:
     enum class Match {
         No,
         Yes,
-        Clone, // a copy of it that is entered as it is (f.isra.0, f.constprop.0)
+        Clone, // a copy of it, called in the same way (f.isra.0, f.constprop.0)
         Part,  // a piece of it (f.part.0, f.cold)
     };
-    // Cheap, for every symbol of a table; version as in ElfSymbol.
+    // This is cheap, because it is called for every symbol of a table; version as in ElfSymbol.
     Match matches(std::string_view symbol, std::string_view version, bool default_version) const;
 
-    // Bytes of mangled names that had to be demangled for it so far: the price of looking through a table.
+    // How many bytes of mangled names it has demangled so far, which is what a search through a table costs.
     std::uint64_t demangled_bytes() const { return demangled_bytes_; }
 
-    // Whether the symbol could be meant by somebody who wrote this: cheap, for what follows "there are".
+    // Whether somebody who wrote this name could mean the symbol.  This is cheap, and serves for the message "there are
+    // …".
     bool resembles(std::string_view symbol) const;
-    // Whether it has that name, whatever its parameters: "ns::f(int)" of "ns::f(std::string)".
+    // Whether the symbol has this name, whatever its parameters are: "ns::f(int)" and "ns::f(std::string)".
     bool same_but_for_parameters(std::string_view symbol) const;
 
     const std::string &base() const { return base_; } // without version
@@ -42,12 +44,12 @@ private:
     std::string base_, version_;
     bool needs_default_ = false;
     std::string whole_, name_, parameters_; // comparable
-    std::string hash_;                      // of an older Rust name, as in the symbol; "" : none is asked for
-    std::string identifier_;                // occurs in every mangled form of it; "" : cannot be told
+    std::string hash_;                      // the hash of an older Rust name, as in the symbol; "": none was given
+    std::string identifier_;                // a text that every mangled form of the name holds; "": not known
     mutable std::uint64_t demangled_bytes_ = 0;
 };
 
-// Demangled where it is mangled.
+// The demangled name, or the name itself if it is not mangled.
 std::string readable_name(std::string_view symbol);
 
 } // namespace incident::daemon

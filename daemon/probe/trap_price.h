@@ -1,5 +1,5 @@
-// What the kernel takes of a program that runs into a probe, on this machine: the way into it and out of it, which the
-// run times of BPF programs do not have.
+// Measures how long the kernel takes on this machine when a program runs into a probe.  The run times of BPF programs
+// do not contain the way into the kernel and back.
 #pragma once
 
 #include "daemon/probe/detacher.h"
@@ -14,7 +14,7 @@ struct CallTraps {
     unsigned stepped = 0;  // at an instruction that the kernel single-steps
     unsigned returned = 0; // return probes
     unsigned emulated = 0;
-    auto operator<=>(const CallTraps &) const = default; // more of the dearer kind is more
+    auto operator<=>(const CallTraps &) const = default; // the costlier kind is compared first
     CallTraps operator+(const CallTraps &other) const {
         return {stepped + other.stepped, returned + other.returned, emulated + other.emulated};
     }
@@ -27,8 +27,9 @@ struct TrapPrice {
     }
 };
 
-// Puts probes on functions of this process that do nothing, and calls them: some milliseconds.  The programs find that
-// the thread is not recorded and return; that little is in the price.  Error: the kernel refused them.
+// Puts probes on functions of this process that do nothing, and calls them; this takes some milliseconds.  The BPF
+// programs find that the thread is not recorded and return, and this short time is part of the price.  Error: the
+// kernel refused the probes.
 Result<TrapPrice> measure_trap_price(LatencyKernel &kernel, Detacher &detacher);
 
 } // namespace incident::daemon

@@ -1,4 +1,4 @@
-// The machine code of the BPF programs that are loaded, anybody's: what of the kernel's addresses is theirs.
+// Where the machine code of all loaded BPF programs is, whoever has loaded them.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ struct BpfCode {
     std::string name;                    // "bpf_prog_6c506a629097e8d3_signal_taken", as /proc/kallsyms calls them
 };
 
-// By address.  Of each program the functions it has, all by the program's name.  Empty where the kernel does not tell
-// (needs CAP_SYS_ADMIN, and CAP_SYSLOG for the addresses).
+// The functions of all programs by address, each under the name of its program.  Empty if the kernel does not tell
+// (this needs CAP_SYS_ADMIN, and CAP_SYSLOG for the addresses).
 std::vector<BpfCode> loaded_bpf_code();
 
 } // namespace incident::daemon

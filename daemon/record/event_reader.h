@@ -1,6 +1,6 @@
-// Empties the ring buffer on a thread of its own, into memory: in a storm of crashes it would fill within 50
-// of them while the event loop is about the first.  Bounded; beyond, events wait in the ring buffer, and what
-// finds no room there is counted by the kernel side.
+// Moves the events from the ring buffer into memory, on a thread of its own.  Without it, a storm of 50 crashes would
+// fill the ring buffer while the event loop handles the first.  The memory has a limit; when it is reached, events wait
+// in the ring buffer, and the kernel side counts those that find no room there.
 #pragma once
 
 #include "daemon/record/recorder.h"
@@ -17,18 +17,18 @@ namespace incident::daemon {
 
 class EventReader {
 public:
-    // limit: bytes of events after which no more are taken.  The recorder must outlive it.
+    // limit: how many bytes of events are kept in memory.  The recorder must outlive this object.
     static Result<std::unique_ptr<EventReader>> start(Recorder &recorder, std::size_t limit);
     ~EventReader();
 
     int fd() const { return ready_.get(); } // readable when events wait
-    // The oldest event that nobody has had; none: the ring buffer is empty as well.
+    // Returns the oldest event that was not returned yet; none: the ring buffer is empty too.
     std::optional<std::vector<std::uint8_t>> next();
 
 private:
     EventReader(Recorder &recorder, std::size_t limit, UniqueFd ready, UniqueFd stop);
     void run();
-    void fill(std::size_t most); // so many events; with the mutex held
+    void fill(std::size_t most); // takes at most so many events; the mutex is held
 
     Recorder &recorder_;
     const std::size_t limit_;

@@ -1,10 +1,10 @@
-// Kernel addresses to names.  They are valid for this boot, modules' and BPF programs' for even less, so the bundle
-// gets names, not addresses alone.
+// Finds the names of kernel addresses.  Addresses are valid during this boot only, and those of modules and BPF
+// programs even shorter, so the bundle gets names too.
 //
-// The kernel's own text never moves: /proc/kallsyms, 10 MB of text on a large kernel, is read once for it.  Modules and
-// BPF programs come and go, and the kernel gives their places to others: what is known of them is looked at again for
-// each incident that asks about an address there, BPF programs by bpf(2), which knows where they end, modules by
-// /proc/modules, and kallsyms again only where that has changed or an address is new.
+// The kernel's own code never moves, so /proc/kallsyms (10 MB of text on a large kernel) is read once for it.  Modules
+// and BPF programs come and go, and others get their addresses.  So for each incident with an address there, BPF
+// programs are listed again by bpf(2), which knows where they end, and /proc/modules is read again; kallsyms is read
+// again only if that has changed or an address is new.
 #pragma once
 
 #include "daemon/record/bpf_programs.h"
@@ -25,9 +25,9 @@ public:
     };
     explicit KernelSymbols(Sources sources);
 
-    // "schedule+0x2f", "spa_sync+0x10 [zfs]"; "" where no function is known to reach as far.
+    // "schedule+0x2f", "spa_sync+0x10 [zfs]"; "" if no known function contains the address.
     std::string name(std::uint64_t address);
-    // What is asked from now on is of another incident: what comes and goes may have.
+    // Call it before each incident: modules and BPF programs may have changed since the last one.
     void next_incident();
     bool empty() const { return symbols_.empty(); }
 
@@ -44,11 +44,11 @@ private:
     Sources sources_;
     std::vector<Symbol> symbols_; // by address
     std::string names_;
-    std::uint64_t text_start_ = 0, text_end_ = 0; // of the kernel itself, without modules
+    std::uint64_t text_start_ = 0, text_end_ = 0; // the kernel itself, without modules
     std::vector<BpfCode> bpf_code_;               // by address
-    std::string modules_;                         // where they were when kallsyms was read
+    std::string modules_;                         // the text of /proc/modules when kallsyms was read
     std::set<std::uint64_t> nameless_;            // addresses that reading kallsyms again did not explain
-    bool looked_ = false;                         // for this incident, at what comes and goes
+    bool looked_ = false;                         // modules and BPF programs were read for this incident
     bool read_again_ = false;
 };
 

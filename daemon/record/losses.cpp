@@ -1,4 +1,4 @@
-// What the kernel side counted as lost, in words.
+// Says in words what the kernel side has counted as lost.
 #include "daemon/record/recorder.h"
 
 namespace incident::daemon {
@@ -37,7 +37,7 @@ const char *loss_name(int place) {
         return "ring buffer: long sync of a ZFS pool";
     case bpf::LOSS_TRIGGER:
         return "ring buffer: a rule's trigger";
-    case bpf::LOSS_MOMENT:
+    case bpf::LOSS_SNAPSHOT:
         return "ring buffer: process of a trigger";
     case bpf::LOSS_IN_FLIGHT:
         return "reclaims and block requests in flight: no room";
@@ -56,7 +56,7 @@ const char *loss_name(int place) {
 
 bool of_capture(int place) {
     return place == bpf::LOSS_DEATH_EVENT || place == bpf::LOSS_THREAD_EVENT || place == bpf::LOSS_THREAD_STACK ||
-           place == bpf::LOSS_GONE_EVENT || place == bpf::LOSS_MOMENT || place == bpf::LOSS_MAPS ||
+           place == bpf::LOSS_GONE_EVENT || place == bpf::LOSS_SNAPSHOT || place == bpf::LOSS_MAPS ||
            place == bpf::LOSS_POINTERS || place == bpf::LOSS_RETURNS;
 }
 
@@ -69,7 +69,7 @@ const char *loss_reason(int place) {
     case bpf::LOSS_WATCH_EVENT:
     case bpf::LOSS_TRIGGER:
     case bpf::LOSS_TXG_EVENT:
-    case bpf::LOSS_MOMENT:
+    case bpf::LOSS_SNAPSHOT:
     case bpf::LOSS_MAPS:
     case bpf::LOSS_POINTERS:
     case bpf::LOSS_RETURNS:

@@ -1,4 +1,4 @@
-// Loading the programs, and the events they send.
+// Loads the programs, and reads the events they send.
 #include "daemon/record/recorder_impl.h"
 
 #include "daemon/plan/syscall_classes.h"

@@ -1,5 +1,5 @@
-// The heap recorder's kernel side as the daemon sees it (bpf/heap.bpf.c): loaded when the first
-// rule asks for it, with maps of its own for each process recorded.
+// The daemon's access to the kernel side of heap recording (bpf/heap.bpf.c).  It is loaded when the first rule asks for
+// it, and each recorded process has its own maps.
 #pragma once
 
 #include "bpf/heap.h"
@@ -16,19 +16,20 @@ namespace incident::daemon {
 
 struct HeapSizes {
     std::uint32_t live = 0;    // allocations remembered
-    std::uint32_t stacks = 0;  // call stacks told apart
+    std::uint32_t stacks = 0;  // different call stacks
     std::uint32_t history = 0; // records, a power of two; 0: none
     bool operator==(const HeapSizes &) const = default;
 };
 
-// One process's maps.  They stay readable as long as this lives, whatever becomes of the process
-// and its slot.
+// The maps of one process.  They stay readable as long as this object lives, even after the process and its slot are
+// gone.
 class HeapMaps {
 public:
-    // Reading while others write: each element is whole or, of the history, left out.
+    // The process may write meanwhile.  Each element that is returned is whole; a record of the history that is not is
+    // left out.
     std::vector<std::pair<std::uint64_t, bpf::heap_allocation>> live() const;
     std::vector<std::pair<std::uint64_t, bpf::heap_stack>> stacks() const;
-    // Oldest first; written: account.history_next as read before.
+    // Oldest first.  written: account.history_next, as read before.
     std::vector<bpf::heap_record> history(std::uint64_t written) const;
     const HeapSizes &sizes() const { return sizes_; }
 
@@ -45,23 +46,23 @@ private:
 
 class HeapKernel {
 public:
-    // Error: what this kernel lacks.
+    // The Error names what this kernel lacks.
     static Result<std::unique_ptr<HeapKernel>> load();
     ~HeapKernel();
 
     Result<HeapMaps> make_maps(const HeapSizes &sizes) const;
-    // The slot's account begins at zero, with these settings, and its maps are these from now on.
+    // Gives the slot these settings and maps, and sets its account to zero.
     Status begin(unsigned slot, const bpf::heap_account &settings, const HeapMaps &maps);
-    // Nobody writes to the slot any more: its probes are gone.
+    // Call it when the probes are gone and nobody writes to the slot any more.
     void end(unsigned slot);
-    // A copy of the account; settings may be changed while probes are attached.
+    // A copy of the account.  Settings may be changed while probes are attached.
     bpf::heap_account account(unsigned slot) const;
     void set_ranges(unsigned slot, const bpf::heap_account &settings);
-    // Records of the history - 1, or ~0: none is kept from now on.
+    // mask: the number of records in the history - 1, or ~0 to keep none from now on.
     void set_history_mask(unsigned slot, std::uint64_t mask);
 
     enum class Role { Enter, Leave, LeaveAtRet, Free };
-    // path: of the file, /proc/self/fd/N pins the very inode; offset: bytes in it.
+    // path: of the file (/proc/self/fd/N names exactly one inode); offset: bytes in it.
     Result<Attached> attach(Role role, const std::string &path, std::uint64_t offset, std::uint32_t pid,
                             std::uint64_t cookie);
 

@@ -1,5 +1,5 @@
-// What the files of the recorder share: the loaded programs and the mappings of their maps.
-// Only recorder*.cpp include it, and only they use libbpf.
+// The loaded programs and the mappings of their maps, which all files of the recorder share.  Only recorder*.cpp
+// include it, and only they use libbpf.
 #pragma once
 
 #include "daemon/record/recorder.h"
@@ -17,7 +17,7 @@
 
 namespace incident::daemon {
 
-// One mapping of a BPF_F_MMAPABLE array; elements are `stride` apart.
+// A mapping of a BPF_F_MMAPABLE array.  Its elements are `stride` bytes apart.
 class Mapping {
 public:
     Mapping() = default;
@@ -54,16 +54,16 @@ private:
     std::size_t size_ = 0, stride_ = 0;
 };
 
-// libbpf's own messages of the current operation: shown only where it fails.
+// The messages of libbpf during the current operation.  They are shown only if it fails.
 std::string &libbpf_log();
 int keep_libbpf_message(libbpf_print_level level, const char *format, va_list arguments);
-// With the last lines of what libbpf said: the verifier's verdict stands at the end.
+// An Error with the last lines of what libbpf said, because the verifier's reason is at the end.
 Error libbpf_error(std::string_view doing, int code);
 
 // Whether the program is one of those that are always attached.
 bool is_core_program(std::string_view name);
 
-// By rule kind.  What a kernel lacks is left out at load.
+// The programs of a rule kind.  Programs for which the kernel lacks something are left out when loading.
 struct Family {
     const char *kind;
     std::vector<const char *> programs;
@@ -82,12 +82,12 @@ struct Recorder::Impl {
     MemoryPlan plan;
     std::uint32_t cpus = 1;
     const OnEvent *on_event = nullptr;
-    std::map<std::string, Link> links;              // of optional programs, by name; of tracepoints by "CATEGORY:NAME"
-    std::map<std::string, std::string> lacking;     // programs left out at load, and why
-    std::map<std::uint32_t, TracepointName> hooked; // tracepoints with a link, by the kernel's number
-    std::map<TracepointName, bpf::tracepoint_rules> tracepoints; // with conditions that are not left out
+    std::map<std::string, Link> links;          // by name of the optional program, or "CATEGORY:NAME" of the tracepoint
+    std::map<std::string, std::string> lacking; // programs left out at load, and why
+    std::map<std::uint32_t, TracepointName> hooked;              // tracepoints with a link, by the kernel's number
+    std::map<TracepointName, bpf::tracepoint_rules> tracepoints; // those with conditions that are not left out
     std::map<std::string, FamilyState> families;
-    std::set<std::string> left_out; // conditions, by the cost budget
+    std::set<std::string> left_out; // conditions left out for their cost
     UniqueFd grace, grace_inside;   // see wait_for_programs
 
     ~Impl() {
@@ -96,7 +96,7 @@ struct Recorder::Impl {
         recorder_bpf__destroy(skeleton);
     }
 
-    // Below 0 ring_buffer__consume() stops behind this one and answers with it.
+    // If the result is below 0, ring_buffer__consume() stops after this event and returns the result.
     static int deliver(void *context, void *data, size_t size) {
         auto *self = static_cast<Impl *>(context);
         return (*self->on_event)({static_cast<const std::uint8_t *>(data), size}) ? 0 : -ECANCELED;

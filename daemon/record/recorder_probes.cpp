@@ -1,4 +1,4 @@
-// Probes that are put one by one: uprobes of latency rules, the ZFS module's spa_sync.
+// Puts probes that are put one by one: uprobes of latency rules, and those on spa_sync of the ZFS module.
 #include "daemon/record/recorder_impl.h"
 
 #include "txg_fentry.skel.h"

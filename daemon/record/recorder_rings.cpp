@@ -1,4 +1,4 @@
-// Reading what threads write: their rings, through the mappings, and the process table.
+// Reads the rings of threads through the mappings, and the process table.
 #include "daemon/record/recorder_impl.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// What rules ask of the kernel side: which programs are attached, and what they test.
+// Does what rules ask of the kernel side: attaches programs, and sets what they test.
 #include "daemon/record/recorder_impl.h"
 
 #include "daemon/os/tracefs.h"
@@ -301,10 +301,11 @@ void Recorder::apply(const rules::Engine &engine, const TriggerPlan &plan) {
 
     impl_->attach_wanted(plan);
 
-    const int verdicts = bpf_map__fd(impl_->skeleton->maps.verdicts); // void: they are of another generation
+    const int decisions =
+        bpf_map__fd(impl_->skeleton->maps.watch_decisions); // they belong to another generation, so remove them
     bpf::watch_key key{};
-    while (bpf_map_get_next_key(verdicts, nullptr, &key) == 0)
-        if (bpf_map_delete_elem(verdicts, &key) != 0)
+    while (bpf_map_get_next_key(decisions, nullptr, &key) == 0)
+        if (bpf_map_delete_elem(decisions, &key) != 0)
             break;
 }
 
@@ -312,10 +313,11 @@ void Recorder::decide_again() {
     std::atomic_ref<__u32>(impl_->skeleton->data->watch_epoch).fetch_add(1);
 }
 
-void Recorder::give_verdict(const bpf::watch_key &key, bool watch, std::uint64_t rules, std::uint32_t generation) {
-    const bpf::verdict verdict{static_cast<__u32>(watch ? bpf::VERDICT_WATCH : bpf::VERDICT_IGNORE), generation, rules};
+void Recorder::give_decision(const bpf::watch_key &key, bool watch, std::uint64_t rules, std::uint32_t generation) {
+    const bpf::watch_decision decision{static_cast<__u32>(watch ? bpf::DECISION_WATCH : bpf::DECISION_IGNORE),
+                                       generation, rules};
     // Full cannot be: an LRU map makes room.
-    bpf_map_update_elem(bpf_map__fd(impl_->skeleton->maps.verdicts), &key, &verdict, BPF_ANY);
+    bpf_map_update_elem(bpf_map__fd(impl_->skeleton->maps.watch_decisions), &key, &decision, BPF_ANY);
 }
 
 void Recorder::give_permit(const bpf::permit &permit) {

@@ -1,5 +1,5 @@
-// Whether each rule can do what it says: "active", "degraded: why" (part of it), "unavailable: why" (it does nothing,
-// which includes what is detached for its cost or rate), "disabled".  It rests on what is attached now.
+// Tells whether each rule can do what it says: "active", "degraded: why" (it does a part), "unavailable: why" (it does
+// nothing, also because it was detached for its cost or rate), "disabled".  The answer depends on what is attached now.
 #pragma once
 
 #include "daemon/record/recorder.h"
@@ -15,11 +15,11 @@ struct RuleState {
     std::string reason;
 };
 
-// Of parts that are watched by user space (latency, txg_sync, heaps), and of what is left out for its cost, keyed
-// "RULE:CONDITION"; others are as attached as their family.
+// The states of conditions that user space watches (latency, txg_sync, heaps) and of those left out for their cost, by
+// "RULE:CONDITION".  Any other condition has the state of its family.
 using ConditionStates = std::map<std::string, RuleState>;
 
-// The worst of its conditions: of "any" the best.
+// The worst state of its conditions, or the best one if the rule needs any of them.
 RuleState state_of(const rules::Rule &rule, const std::map<std::string, FamilyState> &families,
                    const ConditionStates &conditions);
 

@@ -1,4 +1,4 @@
-// How much of a thread a rule wants.
+// Limits what a bundle has of a thread to what its rule wants.
 #pragma once
 
 #include "capture/collect/snapshot.h"
@@ -6,7 +6,7 @@
 
 namespace incident::daemon {
 
-// The recorder keeps what any rule wants; a bundle gets what its own rule's context says.
+// The recorder keeps what any rule wants, so this removes what the context of the bundle's own rule does not ask for.
 void keep_wanted(const rules::Context &context, capture::ThreadSnapshot &thread);
 
 } // namespace incident::daemon

@@ -1,4 +1,4 @@
-// The list of watches: a new kind is one line there.
+// Makes the list of watches.  A new kind of trigger adds one line to it.
 #pragma once
 
 #include "daemon/watch/watches.h"
@@ -6,7 +6,7 @@
 
 namespace incident::daemon {
 
-// Made and added to the list.
+// Makes every watch and adds it to the list.
 void add_all(Watches &watches, const rules::Config &config);
 
 } // namespace incident::daemon

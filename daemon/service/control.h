@@ -1,6 +1,6 @@
-// <state>/control.sock: one JSON request line, one JSON document back, then the
-// connection closes.  Root only (0600 in a 0700 directory).  Nothing here waits for a peer: each
-// connection goes on when its descriptor is ready, within a time and a size of its own.
+// Serves <state>/control.sock.  A client sends one line of JSON, gets one JSON document, and the connection closes.
+// Only root can connect (0600 in a 0700 directory).  Nothing here waits for a client: each connection goes on when its
+// descriptor is ready, and has a limit of time and of size.
 #pragma once
 
 #include "capture/os/result.h"
@@ -15,22 +15,22 @@
 
 namespace incident::daemon {
 
-// The life of incidentd before this one.
+// What is known of the incidentd that ran before this one.
 struct PastLife {
     std::uint32_t pid = 0;
-    bool stopped = false;    // by an orderly end
+    bool stopped = false;    // it ended in good order
     std::int64_t seen_s = 0; // when it ended, or was last known to run, by the wall clock; StateLock::alive()
 };
 
-// One daemon a state directory: held until the process ends.  Its file says who records, or who did and
-// stopped, so that the next one knows from when on nothing was recorded.
+// Lets only one daemon use a state directory; the lock is held until the process ends.  Its file says which process
+// records, or which one did and stopped, so that the next one knows since when nothing was recorded.
 class StateLock {
 public:
     static Result<StateLock> take(const std::string &state);
     const std::optional<PastLife> &before() const { return before_; }
     Status begin();
-    void alive();   // now; a kill is dated by the last of these
-    void release(); // the orderly end
+    void alive();   // notes the time; if the daemon is killed, the last note dates its end
+    void release(); // notes that the daemon ends in good order
 
 private:
     Status write(std::string_view state);
@@ -42,15 +42,15 @@ class Control {
 public:
     static constexpr std::size_t connections_max = 16;
     static constexpr std::size_t request_max = 4096;           // bytes
-    static constexpr std::chrono::milliseconds patience{5000}; // for all of a connection
+    static constexpr std::chrono::milliseconds patience{5000}; // for a whole connection
 
-    // answer(request line) → document.  The caller holds the state's lock.
+    // answer: makes the document for a request line.  The caller holds the lock of the state directory.
     static Result<Control> listen(const std::string &state, std::function<std::string(const std::string &)> answer,
                                   std::chrono::milliseconds patience = Control::patience);
-    // Readable when there is something to do for any connection.
+    // Readable when a connection has something to do.
     int fd() const { return ready_.get(); }
-    // Does what can be done without waiting.  A peer that is slow, silent or does not read is given up when its
-    // time is over; where there are too many, the one that has been at it longest makes room for the next.
+    // Does what can be done without waiting.  A client that is slow or silent is given up when its time is over.  If
+    // there are too many clients, the oldest one is dropped for the next.
     void serve();
     std::size_t connections() const { return peers_.size(); }
 
@@ -68,7 +68,7 @@ private:
     };
     Control() = default;
     void accept_all();
-    bool proceed(Peer &peer); // false: it is over
+    bool proceed(Peer &peer); // false: the connection is over
     bool read_request(Peer &peer);
     void wait_for(const Peer &peer, bool to_write);
     void give_up_late();

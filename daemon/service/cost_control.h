@@ -1,4 +1,4 @@
-// Measures what incidentd costs, and does what the governor says.
+// Measures what incidentd costs, and does what the governor decides.
 #pragma once
 
 #include "daemon/cost/cost_loads.h"
@@ -9,7 +9,7 @@
 
 namespace incident::daemon {
 
-// What incidentd costs, and what the governor makes of it.
+// What incidentd costs, and what the governor has decided about it.
 struct CostStatus {
     const CostMeter &meter;
     const Governor &governor;
@@ -19,19 +19,18 @@ struct CostStatus {
 
 class CostControl {
 public:
-    // All that is given by reference outlives it.
+    // Everything given by reference must outlive this object.
     CostControl(Recorder &recorder, const RulesInForce &rules, Watches &watches, const rules::Config &config);
 
     // Begins or ends a measurement; returns when to call again (ns from now).
     std::uint64_t tick(std::uint64_t now_ns);
-    // The rules are others: decides anew about what is asked for otherwise.  true: measure again soon, for something is
-    // tried again.
+    // Call it when the rules have changed: decides again about what they ask for in another way.  true: measure again
+    // soon, because something is tried again.
     bool review(std::uint64_t now_ns);
-    // The one place that says whether system calls have durations: as configured, as rules need it, as the budget
-    // allows.
+    // The one place that decides whether system calls have durations, from the configuration, the rules and the budget.
     void record_durations();
 
-    // Adds the conditions whose probes are off for what they cost: of rules that do nothing.
+    // Adds the conditions whose probes are off for their cost, so that their rules do nothing.
     void describe(ConditionStates &states) const;
     capture::CostRecord record() const; // for a bundle
     CostStatus status() const;

@@ -1,5 +1,5 @@
-// The daemon: one event loop over the ring buffer, the writer, the control socket, signals and a clock.  What each
-// part does stands in its own file; here is only who hands what to whom.
+// The daemon: one event loop over the ring buffer, the writer, the control socket, signals and a clock.  Each part does
+// its work in its own file; the daemon only passes things from one part to the next.
 #pragma once
 
 #include "daemon/assemble/assembly.h"
@@ -22,7 +22,7 @@ class Daemon : private AssemblyListener {
 public:
     // Reads configuration and rules, loads the programs, starts recording.
     static Result<std::unique_ptr<Daemon>> start(const Options &options);
-    Status run(); // until SIGTERM or SIGINT; whatever is under way is finished
+    Status run(); // until SIGTERM or SIGINT; finishes the incidents that are under way
     ~Daemon() override;
 
 private:
@@ -62,8 +62,8 @@ private:
     std::vector<std::string> rule_directories_; // absolute
     rules::Config config_;
     std::vector<std::string> rule_errors_;
-    bool reload_refused_ = false; // the last one: the rules are those of before
-    std::string told_;            // the service manager, of our state
+    bool reload_refused_ = false; // the last reload was refused, and the rules are still the old ones
+    std::string told_;            // what the service manager was told of our state
     std::string boot_id_;
     std::uint64_t started_ns_ = 0, seconds_ = 0;
     std::uint64_t lost_deaths_ = 0;

@@ -1,5 +1,5 @@
-// Where rules and configuration come from: files in directories, a later directory's
-// file overriding an earlier one's of the same name, a link to /dev/null masking it.
+// Loads rules and configuration from files in directories.  A file in a later directory overrides one of the same name
+// in an earlier directory, and a link to /dev/null masks it.
 #pragma once
 
 #include "capture/os/result.h"
@@ -20,18 +20,17 @@ struct LoadedRules {
     std::size_t files = 0;
 };
 
-// A directory that is not there is an Error when it was asked for by name, not when it
-// is a default one.
+// A missing directory is an Error if it was asked for by name, but not if it is a default one.
 // allow_dump: [safety], for the warning about rules that ask for a dump.
 Result<LoadedRules> load_rules(const std::vector<std::string> &directories, bool explicit_directories,
                                bool allow_dump = false);
 
-// As the command line says.
+// Loads what the command line says.
 std::vector<std::string> rule_directories(const Options &options);
 Result<LoadedRules> load_rules_of(const Options &options, bool allow_dump);
 Result<rules::ParsedConfig> load_config_of(const Options &options);
 
-// explicit_file: it must exist; else a missing file means the defaults.
+// explicit_file: the file must exist; else a missing file means the defaults.
 Result<rules::ParsedConfig> load_config(const std::string &file, bool explicit_file);
 
 } // namespace incident::daemon

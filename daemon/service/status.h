@@ -1,4 +1,4 @@
-// The daemon's account of itself: what `incidentctl status` prints.
+// What the daemon says about itself: the document that `incidentctl status` prints.
 #pragma once
 
 #include "daemon/assemble/assembly.h"
@@ -17,12 +17,12 @@
 
 namespace incident::daemon {
 
-// What failed() incidents are among the losses.
+// The incidents that could not be written, as an entry of the losses.
 std::vector<capture::Loss> lost_incidents(const IncidentCounters &counters);
 
 nlohmann::ordered_json cost_json(const CostStatus &cost, std::uint64_t rss_bytes);
-// What its probes take for the processes it is about, or the programs that all rules of its kinds share; null: not
-// measured, or the rule does nothing.
+// What a rule costs: what its probes take in the processes it is about, or what the programs take that all rules of its
+// kinds share; null: not measured, or the rule does nothing.
 nlohmann::ordered_json rule_cost_json(const rules::Rule &rule, const RuleState &state, const CostStatus &cost);
 
 struct StatusInput {
@@ -54,10 +54,10 @@ struct StatusLineInput {
     IncidentCounters incidents;
     std::uint64_t pending = 0;
     std::size_t cost_steps = 0;
-    bool cost_beyond_steps = false; // over the budget, and no step is left
+    bool cost_beyond_steps = false; // the cost is over the budget, and no step is left
 };
 
-// One line: rules by state, with the names of those that cannot do all they say, incidents, complaints.
+// One line with the number of rules by state, the names of those that cannot do all they say, incidents and complaints.
 std::string status_line(const StatusLineInput &input);
 
 } // namespace incident::daemon

@@ -1,4 +1,4 @@
-// What `incidentctl status` says of the daemon's own cost.
+// The part of `incidentctl status` about the daemon's own cost.
 #include "daemon/service/status.h"
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
-// A watch: what one kind of trigger, or of context, needs in user space.
+// A watch does what one kind of trigger, or of context, needs in user space.
 //
-// Each kind has a room of its own below this one.  The daemon knows them as a list (Watches), which is made in
-// daemon/service/all_watches.cpp: a new kind is its own room and one line there.
+// Each kind has a room of its own below this one.  The daemon knows the watches only as a list (Watches), which is
+// made in daemon/service/all_watches.cpp: a new kind needs its own room and one line there.
 #pragma once
 
 #include "bpf/event.h"
@@ -26,16 +26,16 @@
 
 namespace incident::daemon {
 
-// What watches work with.  All of it outlives them.
+// What watches work with.  All of it outlives the watches.
 struct WatchContext {
     capture::OsRoots os;
     Recorder &recorder;
     FactsCache &facts;
     const RulesInForce &rules;
-    std::function<void(Occurrence)> occur; // offers it to the rules
+    std::function<void(Occurrence)> occur; // offers the occurrence to the rules
 };
 
-// Read on the writer's thread, because there is much to read.
+// A part of the incident that is read on the writer's thread, because reading it takes long.
 using LateReading = std::function<void(capture::IncidentInput &)>;
 
 // An incident whose rule has just fired.
@@ -45,13 +45,13 @@ struct FiredIncident {
     capture::Collected &collected;
     std::vector<LateReading> &late;
 
-    // The condition that was met last, if it is of that kind.
+    // The condition that was met last, or nullptr if it is of another kind.
     template <typename Condition> const Condition *condition() const {
         return std::get_if<Condition>(&decision.rule->conditions[decision.condition].what);
     }
 };
 
-// A step of the governor that is in force, and how people are told of it.
+// A step of the governor that is in force, and the text that tells people about it.
 struct CostLimit {
     const CostStep &step;
     std::string reason;
@@ -67,15 +67,16 @@ public:
     Watch &operator=(const Watch &) = delete;
 
     // ---- rules ------------------------------------------------------------------------
-    // The rules are others (WatchContext::rules): attaches what they need, lets go of what they no longer need.
+    // Called when the rules have changed (WatchContext::rules): attaches what they need and detaches what they no
+    // longer need.
     virtual void apply(std::uint64_t now_ns) = 0;
     // Adds the state of each condition that this watch answers for.
     virtual void describe(ConditionStates &) const {}
 
     // ---- time -------------------------------------------------------------------------
-    // Looks at what is due; returns when to look again (monotonic ns), or never.
+    // Does what is due; returns when to call again (monotonic ns), or never.
     virtual std::uint64_t poll(std::uint64_t) { return never; }
-    // When poll() is due.  Everybody is polled once after apply().
+    // When poll() is due.  Every watch is polled once after apply().
     std::uint64_t due_ns() const { return due_ns_; }
     void poll_when_due(std::uint64_t now_ns) {
         if (due_ns_ > now_ns)
@@ -83,34 +84,36 @@ public:
         due_ns_ = never;
         due_ns_ = std::min(poll(now_ns), due_ns_);
     }
-    // Once a second: lets go of what has ended.  true: the rules must be loaded anew, for what they rest on has
-    // changed.
+    // Called once a second: forgets what has ended.  true: the rules must be loaded again, because something they rest
+    // on has changed.
     virtual bool tend(std::uint64_t) { return false; }
 
     // ---- events -----------------------------------------------------------------------
-    // An event of the ring buffer that is of no assembly.  nullopt: not this watch's; false: its rules are gone.
+    // Takes an event of the ring buffer that belongs to no assembly.  nullopt: the event is not for this watch; false:
+    // it is, but its rules are gone.
     virtual std::optional<bool> take(const bpf::event_header &, std::span<const std::uint8_t>) { return std::nullopt; }
-    // A process that rules with a part in TriggerPlan::told() are about runs its program, or is told of again after
-    // apply().  Twice is harmless.
+    // Called when a process starts its program and a rule in TriggerPlan::told() is about it, and again after apply().
+    // A second call for the same process does no harm.
     virtual void started(const rules::ProcessFacts &) {}
 
     // ---- incidents --------------------------------------------------------------------
-    // Something has happened, and no rule has been asked yet.
+    // Called when something has happened, before the rules decide about it.
     virtual void before_rules(Occurrence &) {}
-    // Adds what only now, and only this watch, can say.
+    // Adds to the incident what only this watch knows, and only now.
     virtual void add_context(const FiredIncident &) const {}
 
     // ---- status and cost ----------------------------------------------------------------
     // Adds its part to what `incidentctl status` shows.
     virtual void add_status(nlohmann::ordered_json &) const {}
-    // Right before run times are counted; when that begins; and after `seconds` of it, to add what its probes took.
+    // Called right before run times are counted, when the counting begins, and after `seconds` of it.  The last one
+    // adds what the probes of this watch took.
     virtual void prepare_measurement() {}
     virtual void begin_measurement() {}
     virtual void end_measurement(const CostMeter &, double, CostMeasurement &) const {}
-    // The conditions ("RULE:CONDITION") that the probes with that key (CostMeasurement::Probes) serve now; nullopt: the
-    // key is of no probes of this watch.
+    // The conditions ("RULE:CONDITION") that the probes with this key (CostMeasurement::Probes) serve now; nullopt:
+    // this watch has no probes with the key.
     virtual std::optional<std::vector<std::string>> conditions_of(std::string_view) const { return std::nullopt; }
-    // Does without what these steps name, and with all else.
+    // Detaches what these steps name, and attaches again whatever else was detached for its cost.
     virtual void obey(std::span<const CostLimit>, std::uint64_t) {}
 
 protected:

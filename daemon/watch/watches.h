@@ -1,4 +1,4 @@
-// All watches, as the daemon speaks to them.
+// The list of all watches.  The daemon calls this, and each call reaches every watch.
 #pragma once
 
 #include "daemon/watch/watch.h"
@@ -13,16 +13,16 @@ public:
     Watches(const Watches &) = delete;
     Watches &operator=(const Watches &) = delete;
 
-    const WatchContext &context() const { return context_; } // as long as this
+    const WatchContext &context() const { return context_; } // valid as long as this object
     void add(std::unique_ptr<Watch> watch) { all_.push_back(std::move(watch)); }
 
     void apply(std::uint64_t now_ns);
     void describe(ConditionStates &states) const;
-    // Polls whoever is due.
+    // Polls the watches that are due.
     void poll(std::uint64_t now_ns);
     std::uint64_t due_ns() const; // when poll() is needed next
     bool tend(std::uint64_t now_ns);
-    // false: the event's rules are gone.
+    // false: the rules that the event belongs to are gone.
     bool take(const bpf::event_header &header, std::span<const std::uint8_t> bytes);
     void started(const rules::ProcessFacts &process);
     void before_rules(Occurrence &occurrence);

@@ -1,8 +1,8 @@
-// Who may read incidents: root alone, or the members of a group ([access] group).
+// Sets who may read incidents: only root, or also the members of a group ([access] group).
 //
-// The directory incidents/ carries the decision: bundles are made as readable as it is
-// (capture/bundle/bundle_writer.h) and belong to its group (set-group-ID).  The state directory is
-// then a way through (0711): nothing in it is listed, lock and socket stay root's.
+// The permissions of the directory incidents/ hold this setting.  Bundles get the same permissions
+// (capture/bundle/bundle_writer.h) and the same group (set-group-ID).  The group must pass through the state directory,
+// so that becomes 0711: nobody can list it, and lock and socket stay root's.
 #pragma once
 
 #include "capture/os/result.h"
@@ -11,8 +11,8 @@
 
 namespace incident::daemon {
 
-// `state` and the incidents in it to that group, also those written before; "" to root alone.
-// Errors: there is no such group, or a file cannot be changed.
+// Makes `state` and its incidents, also the older ones, readable for this group; "": only for root.  Error: there is no
+// such group, or a file cannot be changed.
 Status grant_access(const std::string &state, const std::string &group);
 
 } // namespace incident::daemon

@@ -1,7 +1,7 @@
-// Has each bundle explained by the post-mortem tool: stacks unwound, names, a verdict, mini.core.
-// The tool is a program of its own (incidentctl analyse), for it parses what processes and their
-// ELF files say: it runs one at a time, at low priority, with limits, and answers through a file
-// that is nowhere in the file system.  What it cannot do now incidentctl does when asked.
+// Runs the post-mortem tool on each bundle, which unwinds stacks, finds names, gives a verdict, and makes mini.core.
+// The tool is a program of its own (incidentctl analyse), because it parses what processes and their ELF files say. One
+// runs at a time, at low priority and with limits, and it answers through a file without a name.  If a bundle is not
+// analysed now, incidentctl does it when a reader asks.
 #pragma once
 
 #include "capture/os/unique_fd.h"
@@ -19,23 +19,23 @@
 namespace incident::daemon {
 
 struct AnalystCounters {
-    std::uint64_t done = 0, failed = 0, passed_over = 0; // passed over: too many were waiting
+    std::uint64_t done = 0, failed = 0, passed_over = 0; // passed_over: not analysed because too many were waiting
 };
 
 class Analyst {
 public:
     static constexpr std::size_t queue_limit = 64;
-    // nullopt: it could not be done.
+    // nullopt: the bundle could not be analysed.
     using Deliver = std::function<void(std::string name, std::optional<capture::BundleAnalysis> analysis)>;
 
-    // program: "" = none, nothing is ever done.  deliver runs on the analyst's own thread.
+    // program: "" if there is none; then no bundle is analysed.  deliver runs on the analyst's own thread.
     Analyst(std::string program, std::string state, Deliver deliver);
-    ~Analyst(); // ends the tool that runs; what waits is not done
+    ~Analyst(); // ends the running tool; bundles that wait are not analysed
 
-    bool submit(std::string bundle); // false: it will not be done, and not be delivered
+    bool submit(std::string bundle); // false: it will not be analysed, and deliver is not called
     std::size_t pending() const;
     AnalystCounters counters() const;
-    // Where the tool is: beside this program, in a build tree's place for it, or installed; "" nowhere.
+    // The path of the tool: beside this program, in the build tree, or installed; "" if it is in none of these places.
     static std::string find_program();
 
 private:

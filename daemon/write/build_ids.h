@@ -1,8 +1,8 @@
-// Build-ids of a process's mapped files, read from the files themselves.
+// Reads the build-ids of the files that a process has mapped.
 //
-// A file is only read where it is shown to be the one that was mapped (capture/os/process_files.h): in a container
-// another program may stand at the same path as on the host.  The files are its owner's, and may hang: they are
-// read on a thread of their own, and what has not answered by the deadline goes without.
+// A file is only read if it is proven to be the mapped one (capture/os/process_files.h), because another program may be
+// at the same path in a container.  Reading can hang, because the files belong to the process's owner.  So a thread of
+// its own reads them, and files that do not answer before the deadline get no build-id.
 #pragma once
 
 #include "capture/collect/collect.h"
@@ -21,15 +21,15 @@ public:
     static constexpr std::size_t files_max = 4096;
     static constexpr std::chrono::milliseconds patience{5000};
 
-    // Of the files whose code is mapped.  maps: as collected from the process, whether or not it lives on; exe: the
-    // path of what it executed.
+    // Reads the build-ids of the files whose code is mapped.  maps: as collected from the process, which may be dead;
+    // exe: the path of its executable.
     static BuildIds read(const capture::OsRoots &os, const capture::ProcessRef &process, const capture::Maps &maps,
                          const std::string &exe, std::chrono::milliseconds deadline = patience);
 
-    // "" where the file has none, or is not shown to be the one that was mapped.
+    // "" if the file has none, or is not proven to be the mapped one.
     std::string of(const std::string &path, std::uint64_t inode) const;
     const std::string &of_executable() const { return exe_; }
-    // How that went, with the reason for those files that could not be read.
+    // How the reading went, with the reasons why files could not be read.
     const capture::CollectorResult &result() const { return result_; }
 
 private:

@@ -110,7 +110,8 @@ void CoreFollower::refresh_kernel_log(std::uint64_t now_ns) {
     log_gap_ns_ = std::min(log_gap_ns_ * 2, log_gap_last_ns);
 }
 
-std::optional<capture::CoreLink> CoreFollower::settle(Waiting &waiting, std::uint64_t now_ns, bool journal_changed) {
+std::optional<capture::CoreLink> CoreFollower::look_for_core(Waiting &waiting, std::uint64_t now_ns,
+                                                             bool journal_changed) {
     const bool last = now_ns >= waiting.give_up_ns;
     auto found = Result<capture::CoreLink>(no_core(""));
     if (journal_changed || now_ns >= waiting.search_ns || last) {
@@ -133,16 +134,16 @@ std::optional<capture::CoreLink> CoreFollower::settle(Waiting &waiting, std::uin
 }
 
 std::vector<FoundCore> CoreFollower::look(std::uint64_t now_ns) {
-    std::vector<FoundCore> settled;
+    std::vector<FoundCore> answers;
     if (waiting_.empty())
-        return settled;
+        return answers;
     if (!journal_) {
         auto journal = capture::CoreJournal::open(journal_directory_, os_);
         if (!journal) {
             for (auto &waiting : waiting_)
-                settled.push_back({std::move(waiting.bundle), no_core(journal.error().what)});
+                answers.push_back({std::move(waiting.bundle), no_core(journal.error().what)});
             waiting_.clear();
-            return settled;
+            return answers;
         }
         journal_ = std::move(*journal);
     }
@@ -150,12 +151,12 @@ std::vector<FoundCore> CoreFollower::look(std::uint64_t now_ns) {
     refresh_kernel_log(now_ns);
     (void)journal_->process(); // sees new files; a failure shows in find()
     std::erase_if(waiting_, [&](Waiting &waiting) {
-        auto link = settle(waiting, now_ns, changed);
+        auto link = look_for_core(waiting, now_ns, changed);
         if (link)
-            settled.push_back({waiting.bundle, std::move(*link)});
+            answers.push_back({waiting.bundle, std::move(*link)});
         return link.has_value();
     });
-    return settled;
+    return answers;
 }
 
 } // namespace incident::daemon

@@ -1,9 +1,8 @@
-// Looks for the journal entry of each core until it is there, cannot come, or has been
-// waited for long enough; the bundle is amended once.
+// Searches for the journal entry of each core until the entry is there, cannot come any more, or the time is over.  The
+// bundle is amended once.
 //
-// All of it runs on the event loop, so it is done seldom and once for all who wait: the journal is
-// searched for a core when the journal has changed, else once a second; the kernel's log is read for all
-// together, ever less often.
+// This runs on the event loop, so it must not work often.  The journal is searched for a core when it has changed, else
+// once a second.  The kernel's log is read for all waiting bundles together, less and less often.
 #pragma once
 
 #include "capture/collect/collect.h"
@@ -25,17 +24,17 @@ struct FoundCore {
 
 class CoreFollower {
 public:
-    using ReadKernelLog = std::function<std::string()>; // its last minute
+    using ReadKernelLog = std::function<std::string()>; // returns the last minute of the log
 
-    // kernel_log, journal: for tests; without them the host's.
+    // kernel_log and journal are for tests; without them the host's are read.
     explicit CoreFollower(capture::OsRoots os, ReadKernelLog kernel_log = {}, std::string journal = "");
 
-    // What can be said when the bundle is written: a definite reason, or "pending".
+    // What can be said when the bundle is written: a final reason, or "pending".
     capture::CoreLink first_look(const capture::IncidentInput &input) const;
-    // Takes up a bundle whose first look was pending.
+    // Begins to search for the core of a bundle that is still pending.
     void follow(std::string bundle, const capture::IncidentInput &input, const std::string &exe, std::string auxv,
                 std::uint64_t give_up_ns);
-    // One look for each; those settled leave.
+    // Searches once for each waiting bundle.  Returns the answers that are final; their bundles no longer wait.
     std::vector<FoundCore> look(std::uint64_t now_ns);
     bool waiting() const { return !waiting_.empty(); }
     std::size_t count() const { return waiting_.size(); }
@@ -46,11 +45,11 @@ private:
         capture::DeathIdentity death;
         capture::CorePrecheck precheck;
         std::uint64_t since_ns = 0, give_up_ns = 0;
-        std::uint64_t search_ns = 0;                   // when the journal is searched again though it has not changed
-        bool may_be_in_log(std::uint64_t at_ns) const; // had the kernel had the time to tell of it by then?
+        std::uint64_t search_ns = 0;                   // when the journal is searched again even if it has not changed
+        bool may_be_in_log(std::uint64_t at_ns) const; // whether the kernel had enough time to log it by then
     };
     capture::CorePrecheck precheck_of(const capture::IncidentInput &input) const;
-    std::optional<capture::CoreLink> settle(Waiting &waiting, std::uint64_t now_ns, bool journal_changed);
+    std::optional<capture::CoreLink> look_for_core(Waiting &waiting, std::uint64_t now_ns, bool journal_changed);
     void refresh_kernel_log(std::uint64_t now_ns);
 
     capture::OsRoots os_;

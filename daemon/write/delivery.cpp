@@ -130,14 +130,14 @@ void Delivery::take(Assembly assembly) {
     }
 }
 
-// The storm policy: of many alike some are kept whole, some light, the rest counted.
+// The storm policy: of many similar incidents some are kept whole, some light, and the rest are only counted.
 bool Delivery::keep(Assembly &assembly) {
     auto &input = assembly.input;
     const std::string rule = input.rule.name + " ";
     const auto answer = storm_.judge(rule + capture::incident_signature(input), rule + capture::incident_kind(input),
                                      input.process.event.h.t_ns);
-    input.alike = answer.alike;
-    input.alike_counted = answer.counted_before;
+    input.similar = answer.alike;
+    input.similar_counted = answer.counted_before;
     if (answer.keep == rules::Keep::Count) {
         ++counters_.counted;
         spdlog::info("only counted for pid {} ({}): the {}th of {} within {} s", input.process.event.h.tgid,
@@ -164,7 +164,7 @@ void Delivery::on_written() {
             continue;
         }
         if (result.amended) {
-            settle(result.name, result.analysed ? Awaited::Analysis : Awaited::Core);
+            no_longer_awaits(result.name, result.analysed ? Awaited::Analysis : Awaited::Core);
             if (!result.analysed)
                 spdlog::debug("core of {}: {}", result.name, result.summary);
             else if (!result.summary.empty())
@@ -197,7 +197,7 @@ void Delivery::on_committed(const WriteResult &result) {
         awaited_[result.name].insert(Awaited::Core);
         on_cores();
     }
-    settle(result.name, Awaited::Nothing);
+    no_longer_awaits(result.name, Awaited::Nothing);
 }
 
 void Delivery::on_reported(const WriteResult &result) {
@@ -222,8 +222,8 @@ void Delivery::report_late() {
     }
 }
 
-// The world is told of an incident once, when its core and its verdict are known or will not be.
-void Delivery::settle(const std::string &bundle, Awaited known) {
+// An incident is reported once, when its core and its verdict are known or will not come.
+void Delivery::no_longer_awaits(const std::string &bundle, Awaited known) {
     const auto found = awaited_.find(bundle);
     if (found == awaited_.end())
         return; // reported

@@ -1,5 +1,5 @@
-// The way of an incident from its snapshot to the reader: kept whole, light or only counted, written, joined with its
-// core, explained, and then told to the world once.
+// Takes an incident from its snapshot to the reader: decides whether it is kept whole, light or only counted; has it
+// written, joined with its core and analysed; and then reports it once.
 #pragma once
 
 #include "capture/bundle/bundle.h"
@@ -21,29 +21,29 @@ namespace incident::daemon {
 
 struct IncidentCounters {
     std::uint64_t committed = 0, failed = 0, recovered = 0;
-    std::uint64_t counted = 0;                           // of a signature seen often: not written, see StormPolicy
-    std::map<std::string, std::uint64_t> failed_because; // failed, by reason: "No space left on device"
+    std::uint64_t counted = 0; // not written because the signature was seen often, see StormPolicy
+    std::map<std::string, std::uint64_t> failed_because; // how many failed, by reason: "No space left on device"
 };
 
 class Delivery {
 public:
-    // incidents: of the state directory, which is the caller's alone (StateLock).  What a daemon that was killed has
-    // left half-written is removed.
+    // incidents: those of the state directory, which only the caller uses (StateLock).  Bundles that a killed daemon
+    // left half-written are removed.
     static Result<std::unique_ptr<Delivery>> open(capture::IncidentsDir incidents, const std::string &state,
                                                   const rules::Config &config);
     ~Delivery();
 
-    // Takes part in the loop from now on; tells of incidents that the last daemon wrote and could not tell of.
+    // Takes part in the loop from now on, and reports incidents that the last daemon wrote but could not report.
     Status attach(EventLoop &loop);
-    // Before this life; stands in every bundle.
+    // The time before this daemon in which nothing was recorded; every bundle says it.
     void set_gap(const std::optional<capture::Gap> &gap) { gap_ = gap; }
 
-    // An incident whose snapshot is complete, and whose dump, if its rule asks for one, has been sent or refused.
+    // Takes an incident whose snapshot is complete.  If its rule asks for a dump, the signal has been sent or refused.
     void take(Assembly assembly);
-    // Waits until all is written and told of; cores still looked for stay "pending" in their bundles.
-    // alive: called while it goes on.
+    // Waits until everything is written and reported.  Cores that are not found yet stay "pending" in their bundles.
+    // alive: is called while it waits.
     void finish(const std::function<void()> &alive);
-    // What is not explained by now incidentctl explains when asked.
+    // Bundles that are not analysed by now are analysed by incidentctl when a reader asks.
     void end_analyses() { analyst_.reset(); }
 
     const IncidentCounters &counters() const { return counters_; }
@@ -53,7 +53,7 @@ public:
 
 private:
     enum class Awaited { Nothing, Core, Analysis };
-    struct Written { // a bundle under way whose core is to be looked for
+    struct Written { // a bundle under way whose core must be searched for
         capture::IncidentInput input;
         std::string exe, auxv;
     };
@@ -66,7 +66,8 @@ private:
     void on_committed(const WriteResult &result);
     void on_reported(const WriteResult &result);
     void on_cores();
-    void settle(const std::string &bundle, Awaited known);
+    // Reports the bundle if `known` was the last thing it waited for.
+    void no_longer_awaits(const std::string &bundle, Awaited known);
     void report_late();
 
     capture::IncidentsDir incidents_;
@@ -76,9 +77,9 @@ private:
     CoreFollower cores_;
     std::optional<capture::Gap> gap_;
     std::unique_ptr<Writer> writer_;
-    std::unique_ptr<Analyst> analyst_; // hands what it finds to the writer
+    std::unique_ptr<Analyst> analyst_; // passes its results to the writer
     std::map<std::string, Written> core_wanted_;
-    std::map<std::string, std::set<Awaited>> awaited_; // what is still to be known of a bundle before it is reported
+    std::map<std::string, std::set<Awaited>> awaited_; // what must still become known before a bundle is reported
     EventLoop::Timer core_timer_;
     IncidentCounters counters_;
 };

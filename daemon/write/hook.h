@@ -1,6 +1,5 @@
-// Starts a template unit for each incident ([hook] unit): systemd's manager is asked, over
-// its private socket, so that what runs is the administrator's unit with its own sandbox,
-// never a child of this process.
+// Starts a template unit for each incident ([hook] unit).  It asks systemd's manager over its private socket, so that
+// the administrator's unit runs in its own sandbox and not as a child of this process.
 #pragma once
 
 #include "capture/os/result.h"
@@ -14,25 +13,25 @@
 namespace incident::daemon {
 
 struct HookCounters {
-    std::uint64_t started = 0, failed = 0, suppressed = 0; // suppressed: beyond [hook] per_hour
+    std::uint64_t started = 0, failed = 0, suppressed = 0; // suppressed: more than [hook] per_hour allows
 };
 
-// "NAME@.service" with the instance in it, escaped as systemd.unit(5) says; '/' becomes '-'.
+// Puts the instance into "NAME@.service", escaped as systemd.unit(5) says; '/' becomes '-'.
 std::string hook_unit(const std::string &unit, const std::string &instance);
 
 class Hook {
 public:
-    // unit "": no hook.  address: of the manager, a D-Bus server address.
+    // unit: "" if there is no hook.  address: the D-Bus address of the manager.
     Hook(std::string unit, std::uint32_t per_hour, std::string address = "unix:path=/run/systemd/private");
     ~Hook();
     Hook(const Hook &) = delete;
     Hook &operator=(const Hook &) = delete;
 
-    // Answers come to the loop.
+    // The loop receives the answers.
     void attach(EventLoop &loop) { loop_ = &loop; }
-    // Asks for the incident's unit; a refusal is logged and counted when it comes.
+    // Asks the manager to start the unit for the incident.  A refusal is logged and counted when it arrives.
     void start(const std::string &incident, std::uint64_t now_ns);
-    // Waits until all are answered; at most that long.
+    // Waits until all requests are answered, at most so long.
     void finish(std::uint64_t patience_ns);
 
     bool on() const { return !unit_.empty(); }
@@ -55,7 +54,7 @@ private:
     std::uint32_t per_hour_;
     EventLoop *loop_ = nullptr;
     std::unique_ptr<sd_bus, Close> bus_;
-    std::deque<std::uint64_t> hour_; // when those of the last hour were asked for
+    std::deque<std::uint64_t> hour_; // when the units of the last hour were requested
     std::uint64_t unanswered_ = 0;
     HookCounters counters_;
 };

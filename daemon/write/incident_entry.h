@@ -1,9 +1,9 @@
-// The journal entry of an incident: what operators already look at, forward and alert on.
+// Writes the journal entry of an incident, because operators already read the journal, forward it and alert on it.
 //
-// One entry each, sent when all that will be known soon is known (core, verdict), with fields
-// of our own and, of a process that died, those systemd-coredump gives its entries
-// (COREDUMP_PID=, COREDUMP_EXE=, …), so that one match finds both.  OBJECT_SYSTEMD_UNIT= makes
-// `journalctl -u UNIT` show it (systemd.journal-fields(7), journalctl's add_matches_for_unit()).
+// Each incident gets one entry, sent when its core and verdict are known or will not come.  It has fields of its own.
+// If the process died, it also has the fields of systemd-coredump's entries (COREDUMP_PID=, COREDUMP_EXE=, …), so that
+// one match finds both.  OBJECT_SYSTEMD_UNIT= makes `journalctl -u UNIT` show it (systemd.journal-fields(7), and
+// add_matches_for_unit() in journalctl).
 #pragma once
 
 #include "capture/bundle/bundle.h"
@@ -17,13 +17,14 @@ namespace incident::daemon {
 
 // systemd/incidentd.catalog explains it.
 inline constexpr const char *incident_message_id = "0b1ca4f5d0f44a3c9d8f2d7e61c05ba7";
-// SD_MESSAGE_BACKTRACE (sd-messages.h): coredumpctl lists entries with it beside those of cores.
+// SD_MESSAGE_BACKTRACE (sd-messages.h): coredumpctl lists entries with this id beside those of cores.
 inline constexpr const char *backtrace_message_id = "1f4e0a44a88649939aaea34fc6da8c95";
 
-// "NAME=value" each; values hold what bytes they hold.  incident: a bundle's incident.json; path: the bundle's.
+// Each field is "NAME=value", and a value may hold any bytes.  incident: the incident.json of a bundle; path: the
+// bundle's.
 std::vector<std::string> incident_fields(const nlohmann::json &incident, const std::string &path);
 
-// Sends the entry of a committed bundle.  Without a journal nothing is sent, which is no error.
+// Sends the entry of a committed bundle.  If there is no journal, nothing is sent, and that is no error.
 Status send_incident_entry(const capture::Bundle &bundle, const std::string &path);
 
 } // namespace incident::daemon

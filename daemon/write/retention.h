@@ -1,4 +1,4 @@
-// The global budget of bundles: count, bytes, and what must stay free on the disk.
+// Keeps all bundles together within a budget: their count, their bytes, and what must stay free on the disk.
 #pragma once
 
 #include "capture/bundle/bundle.h"
@@ -16,17 +16,17 @@ struct Budget {
 class Retention {
 public:
     explicit Retention(Budget budget) : budget_(budget) {}
-    // Removes the oldest bundles until the budget holds; never `keep`, the newest.
+    // Removes the oldest bundles until the budget holds, but never `keep`, the newest.
     Status keep_within(capture::IncidentsDir &directory, const std::string &keep);
 
     bool empty(const capture::IncidentsDir &directory) const; // there is nothing to remove
 
-    // Less is free already than is to be kept free: each bundle would push out the one before.
+    // Whether less is free already than must stay free, so that each new bundle would replace the one before.
     bool short_of_space(const capture::IncidentsDir &directory) const;
 
 private:
     Budget budget_;
-    std::map<std::string, std::uint64_t> sizes_; // of bundles seen: a bundle's size hardly changes
+    std::map<std::string, std::uint64_t> sizes_; // remembered, because the size of a bundle hardly changes
 };
 
 } // namespace incident::daemon

@@ -1,5 +1,5 @@
-// Writes bundles on a thread of its own, so that a slow disk never keeps the event loop
-// from the ring buffer.  The queue is bounded; what does not fit is counted and said.
+// Writes bundles on a thread of its own, so that a slow disk never keeps the event loop from reading the ring buffer.
+// The queue has a limit; incidents that do not fit are counted and logged.
 #pragma once
 
 #include "capture/bundle/bundle.h"
@@ -24,13 +24,14 @@ struct WriteJob {
     std::vector<std::string> redact;
 };
 
-// What has become known of a bundle that is written: its core, or what it means.
+// What has become known of a bundle after it was written: its core, or its analysis.
 struct AmendJob {
     std::string name;
-    std::variant<capture::CoreLink, capture::BundleAnalysis, std::monostate> news; // the last: it cannot be analysed
+    std::variant<capture::CoreLink, capture::BundleAnalysis, std::monostate>
+        news; // the last: the bundle cannot be analysed
 };
 
-// All that will be known soon is known: the journal may be told.
+// Asks for the report of a bundle, because its core and its analysis are known or will not come.
 struct ReportJob {
     std::string name;
 };
@@ -40,7 +41,7 @@ struct WriteResult {
     bool amended = false;  // of an AmendJob
     bool reported = false; // of a ReportJob
     bool gone = false;     // … whose bundle was removed meanwhile
-    bool analysed = false; // … that brought an analysis
+    bool analysed = false; // … of an AmendJob that brought an analysis
     bool light = false;
     std::string error;   // "" = done
     int error_code = 0;  // its errno, where it had one
@@ -51,7 +52,7 @@ struct WriteResult {
 
 class Writer {
 public:
-    // Bytes of incidents waiting.  From half of it on they had better be light.
+    // The limit of bytes of incidents that wait.  When half of it is used, new incidents should be light.
     static constexpr std::size_t queue_limit = 96u << 20;
 
     // Results are fetched with take_results() when the descriptor fd() is readable.
@@ -63,8 +64,8 @@ public:
     void submit(ReportJob job);
     std::vector<WriteResult> take_results();
     int fd() const { return wake_.get(); }
-    std::size_t pending() const; // jobs whose results nobody has taken
-    bool crowded() const;        // half of the queue's room is taken
+    std::size_t pending() const; // jobs whose results were not taken yet
+    bool crowded() const;        // half of the limit is used
 
 private:
     Writer(capture::IncidentsDir directory, capture::OsRoots os, Budget budget, UniqueFd wake);

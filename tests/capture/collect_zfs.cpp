@@ -39,17 +39,17 @@ TEST(CollectZfs, AStall) {
     EXPECT_THAT(*into.file("host/zfs/parameters"),
                 HasSubstr("zfs_dirty_data_max=16777216\nzfs_dirty_data_max_percent="));
 
-    const ZfsFacts facts = zfs_facts(into);
-    ASSERT_TRUE(facts.txgs.contains("tank"));
-    EXPECT_THAT(facts.txgs.at("tank"), SizeIs(11));
-    EXPECT_EQ(facts.pool_states.at("tank"), "ONLINE");
-    EXPECT_EQ(facts.parameters.at("zfs_txg_timeout"), "5");
+    const ZfsState zfs = zfs_state(into);
+    ASSERT_TRUE(zfs.txgs.contains("tank"));
+    EXPECT_THAT(zfs.txgs.at("tank"), SizeIs(11));
+    EXPECT_EQ(zfs.pool_states.at("tank"), "ONLINE");
+    EXPECT_EQ(zfs.parameters.at("zfs_txg_timeout"), "5");
 }
 
 TEST(CollectZfs, WhoIsBlocked) {
     Collected into;
     collect_zfs(zfs_tree("zfs-stall"), unhurried_zfs(), into);
-    const auto blocked = zfs_facts(into).blocked;
+    const auto blocked = zfs_state(into).blocked;
     // Not 236, an idle task queue in state S, nor 1, which is not in ZFS at all.
     ASSERT_THAT(blocked, SizeIs(4));
     EXPECT_EQ(blocked[0].tid, 264u);
@@ -66,8 +66,8 @@ TEST(CollectZfs, CapsAreSaid) {
     limits.pools = 0;
     Collected into;
     collect_zfs(zfs_tree("zfs-stall"), limits, into);
-    EXPECT_THAT(zfs_facts(into).blocked, SizeIs(2));
-    EXPECT_THAT(zfs_facts(into).txgs, IsEmpty());
+    EXPECT_THAT(zfs_state(into).blocked, SizeIs(2));
+    EXPECT_THAT(zfs_state(into).txgs, IsEmpty());
     EXPECT_THAT(into.results[0].error, HasSubstr("1 pools left out"));
     EXPECT_THAT(into.results[3].error, AllOf(HasSubstr("cut: "), HasSubstr("2 kept")));
 }

@@ -57,7 +57,7 @@ public:
         looked_at.push_back(tgid);
         return {};
     }
-    void give_verdict(const bpf::watch_key &, bool, std::uint64_t, std::uint32_t) override {}
+    void give_decision(const bpf::watch_key &, bool, std::uint64_t, std::uint32_t) override {}
     std::optional<TracepointName> tracepoint(std::uint32_t) const override { return std::nullopt; }
     LossCounts loss_counts() const override { return losses; }
     std::vector<capture::ProbeState> probes() const override { return {}; }
@@ -306,7 +306,7 @@ Occurrence slow_call(std::uint64_t t_ns) {
     made.event.process.comm = "server";
     made.event.what = rules::SyscallEvent{"openat", 3, 5'000'000};
     made.trigger = capture::SyscallTrigger{};
-    made.whom = {bpf::EVENT_TRIGGER, EVENT_LAYOUT, t_ns, pid, sibling, born_ns, born_ns};
+    made.subject = {bpf::EVENT_TRIGGER, EVENT_LAYOUT, t_ns, pid, sibling, born_ns, born_ns};
     made.comm = "worker";
     return made;
 }

@@ -85,17 +85,17 @@ TEST_F(Cores, TheKernelLogIsReadForAllOfThemAndEverLessOften) {
     EXPECT_GT(readings, before);
 }
 
-TEST_F(Cores, WhatTheKernelSaysSettlesIt) {
+TEST_F(Cores, WhatTheKernelSaysEndsTheSearch) {
     auto follower = cores();
     follow(follower, 100, second);
     follow(follower, 101, second);
     log = "[1.2] <4> Pid 101(app) over core_pipe_limit\n";
-    std::vector<FoundCore> settled;
-    for (std::uint64_t now = second; settled.empty() && now < 20 * second; now += 100 * millisecond)
-        settled = follower.look(now);
-    ASSERT_THAT(settled, SizeIs(1));
-    EXPECT_EQ(settled[0].bundle, "bundle-101");
-    EXPECT_THAT(settled[0].link.reason, HasSubstr("core_pipe_limit"));
+    std::vector<FoundCore> answers;
+    for (std::uint64_t now = second; answers.empty() && now < 20 * second; now += 100 * millisecond)
+        answers = follower.look(now);
+    ASSERT_THAT(answers, SizeIs(1));
+    EXPECT_EQ(answers[0].bundle, "bundle-101");
+    EXPECT_THAT(answers[0].link.reason, HasSubstr("core_pipe_limit"));
     EXPECT_EQ(follower.count(), 1u);
 }
 
@@ -106,10 +106,10 @@ TEST_F(Cores, TheLogIsReadBeforeOneIsGivenUp) {
         follower.look(now);
     follow(follower, 101, 20 * second, 400 * millisecond);
     const int before = readings;
-    const auto settled = follower.look(20 * second + 400 * millisecond);
+    const auto answers = follower.look(20 * second + 400 * millisecond);
     EXPECT_EQ(readings, before + 1);
-    ASSERT_THAT(settled, SizeIs(1));
-    EXPECT_THAT(settled[0].link.reason, HasSubstr("no journal entry of systemd-coredump within 0 s"));
+    ASSERT_THAT(answers, SizeIs(1));
+    EXPECT_THAT(answers[0].link.reason, HasSubstr("no journal entry of systemd-coredump within 0 s"));
 }
 
 } // namespace

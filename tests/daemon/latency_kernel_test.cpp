@@ -142,7 +142,7 @@ TEST_F(LatencyInKernel, ASlowCallIsReportedWithItsArgumentsResultAndWhereTimeWen
     EXPECT_EQ(threads.front().slot, event.slot);
     // the three events of one report stand together, the latency event first
     const auto first = std::ranges::find(kinds, bpf::EVENT_LATENCY);
-    EXPECT_EQ(*(first + 1), bpf::EVENT_MOMENT);
+    EXPECT_EQ(*(first + 1), bpf::EVENT_SNAPSHOT);
     EXPECT_EQ(*(first + 2), bpf::EVENT_THREAD);
     const auto count = recorder->probe_count(3);
     EXPECT_EQ(count.calls, 3u);

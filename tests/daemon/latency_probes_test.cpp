@@ -66,7 +66,7 @@ public:
     }
     bool switches_stacks(std::uint32_t) const override { return false; }
     // Detaching happens in the background.
-    std::vector<Attachment> settled(std::size_t expected) {
+    std::vector<Attachment> attachments(std::size_t expected) {
         for (int i = 0; i < 1000; ++i) {
             {
                 const std::lock_guard lock(mutex);
@@ -152,7 +152,7 @@ protected:
 TEST_F(Probes, AFunctionIsProbedLeavingSideFirst) {
     deploy("work");
     probes.set({wanted("work")}, 1 * probe_second);
-    const auto live = kernel.settled(2);
+    const auto live = kernel.attachments(2);
     ASSERT_THAT(live, SizeIs(2));
     EXPECT_EQ(live[0].role, Recorder::UprobeRole::LeaveCall);
     EXPECT_EQ(live[1].role, Recorder::UprobeRole::EnterCall);
@@ -190,7 +190,7 @@ TEST_F(Probes, ABinaryThatIsMissingIsProbedWhenItAppears) {
     deploy("work");
     probes.wake(2 * probe_second, ignore);
     EXPECT_NE(state(), State::Unavailable) << reason();
-    EXPECT_THAT(kernel.settled(2), SizeIs(2));
+    EXPECT_THAT(kernel.attachments(2), SizeIs(2));
 }
 
 TEST_F(Probes, ASymbolThatIsMissingIsLookedForInTheNextBinary) {
@@ -211,7 +211,7 @@ TEST_F(Probes, AReplacedBinaryIsProbedBesideTheOldOne) {
     deploy("work");
     ASSERT_NE(inode(), old);
     probes.wake(1 * probe_second, ignore);
-    const auto live = kernel.settled(4);
+    const auto live = kernel.attachments(4);
     ASSERT_THAT(live, SizeIs(4));
     EXPECT_EQ(live[0].inode, old);
     EXPECT_EQ(live[2].inode, inode());
@@ -235,23 +235,23 @@ TEST_F(Probes, ABinaryWrittenInPlaceIsProbedAnew) {
     ASSERT_EQ(inode(), same);
     probes.wake(1 * probe_second, ignore);
     EXPECT_EQ(kernel.attached, 4);
-    EXPECT_THAT(kernel.settled(2), SizeIs(2));
+    EXPECT_THAT(kernel.attachments(2), SizeIs(2));
 }
 
 TEST_F(Probes, OnlyMatchingProcessesAreProbed) {
     deploy("work");
     probes.set({wanted("work", false)}, 0);
-    EXPECT_THAT(kernel.settled(0), IsEmpty());
+    EXPECT_THAT(kernel.attachments(0), IsEmpty());
     EXPECT_THAT(reason(), testing::AnyOf(HasSubstr("no process matches"), HasSubstr("single-stepped")));
     probes.process_seen(1, nobody, 0);
-    EXPECT_THAT(kernel.settled(0), IsEmpty());
+    EXPECT_THAT(kernel.attachments(0), IsEmpty());
     probes.process_seen(1, everybody, 0);
     probes.process_seen(1, everybody, 0);
-    auto live = kernel.settled(2);
+    auto live = kernel.attachments(2);
     ASSERT_THAT(live, SizeIs(2));
     EXPECT_EQ(live[0].pid, 1u);
     probes.process_gone(1);
-    EXPECT_THAT(kernel.settled(0), IsEmpty());
+    EXPECT_THAT(kernel.attachments(0), IsEmpty());
 }
 
 TEST_F(Probes, TooManyProcessesAreProbedTogether) {
@@ -259,9 +259,9 @@ TEST_F(Probes, TooManyProcessesAreProbedTogether) {
     probes.set({wanted("work", false)}, 0);
     for (std::uint32_t pid = 1; pid <= LatencyProbes::processes_max; ++pid)
         probes.process_seen(pid, everybody, 0);
-    EXPECT_THAT(kernel.settled(2 * LatencyProbes::processes_max), SizeIs(2 * LatencyProbes::processes_max));
+    EXPECT_THAT(kernel.attachments(2 * LatencyProbes::processes_max), SizeIs(2 * LatencyProbes::processes_max));
     probes.process_seen(1000, everybody, 0);
-    const auto live = kernel.settled(2);
+    const auto live = kernel.attachments(2);
     ASSERT_THAT(live, SizeIs(2));
     EXPECT_FALSE(live[0].pid);
 }
@@ -271,7 +271,7 @@ TEST_F(Probes, WhatIsCalledTooOftenIsLetGoForAMinute) {
     auto probe = wanted("work");
     probe.max_rate = 1000;
     probes.set({probe}, 0);
-    const auto index = kernel.settled(2).front().probe;
+    const auto index = kernel.attachments(2).front().probe;
     for (std::uint64_t t = 1; t <= 2; ++t) {
         kernel.counts[index].calls += 5000;
         probes.wake(t * probe_second, ignore);
@@ -284,11 +284,11 @@ TEST_F(Probes, WhatIsCalledTooOftenIsLetGoForAMinute) {
     EXPECT_EQ(probes.reports().front().off_since_ns, 3 * probe_second);
     EXPECT_EQ(probes.reports().front().off_until_ns, 63 * probe_second);
     EXPECT_EQ(logged(), 1u);
-    EXPECT_THAT(kernel.settled(0), IsEmpty());
+    EXPECT_THAT(kernel.attachments(0), IsEmpty());
     probes.wake(30 * probe_second, ignore);
-    EXPECT_THAT(kernel.settled(0), IsEmpty());
+    EXPECT_THAT(kernel.attachments(0), IsEmpty());
     probes.wake(64 * probe_second, ignore);
-    EXPECT_THAT(kernel.settled(2), SizeIs(2));
+    EXPECT_THAT(kernel.attachments(2), SizeIs(2));
     EXPECT_EQ(kernel.settings[index].since_ns, 64 * probe_second); // what began before was not seen to end
     // far beyond: at once
     probes.wake(65 * probe_second, ignore);
@@ -308,7 +308,7 @@ TEST_F(Probes, WhatIsCalledTooOftenIsLetGoForAMinute) {
 TEST_F(Probes, OneThatIsHeldIsOffUntilItIsLetGo) {
     deploy("work");
     probes.set({wanted("work")}, 0);
-    const auto index = kernel.settled(2).front().probe;
+    const auto index = kernel.attachments(2).front().probe;
     kernel.counts[index].calls = 7;
     auto loads = probes.loads();
     ASSERT_THAT(loads, SizeIs(1));
@@ -316,17 +316,17 @@ TEST_F(Probes, OneThatIsHeldIsOffUntilItIsLetGo) {
     EXPECT_EQ(loads[0].calls, 7u);
     EXPECT_THAT(loads[0].users, SizeIs(1));
     probes.hold({loads[0].key}, probe_second);
-    EXPECT_THAT(kernel.settled(0), IsEmpty());
+    EXPECT_THAT(kernel.attachments(0), IsEmpty());
     EXPECT_EQ(state(), State::Unavailable);
     EXPECT_EQ(reason(), "detached: over the cost budget");
     probes.wake(600 * probe_second, ignore); // nobody but hold() brings it back: no tick …
-    EXPECT_THAT(kernel.settled(0), IsEmpty());
+    EXPECT_THAT(kernel.attachments(0), IsEmpty());
     probes.set({wanted("work")}, 601 * probe_second); // … and no reload
-    EXPECT_THAT(kernel.settled(0), IsEmpty());
+    EXPECT_THAT(kernel.attachments(0), IsEmpty());
     ASSERT_THAT(probes.loads(), SizeIs(1)) << "it can be tried again";
     EXPECT_FALSE(probes.loads()[0].attached);
     probes.hold({}, 602 * probe_second);
-    EXPECT_THAT(kernel.settled(2), SizeIs(2));
+    EXPECT_THAT(kernel.attachments(2), SizeIs(2));
     EXPECT_EQ(kernel.settings[index].since_ns, 602 * probe_second); // what began before was not seen to end
     EXPECT_THAT(reason(), testing::Not(HasSubstr("budget")));
 }
@@ -361,7 +361,7 @@ TEST_F(Probes, TrapsAreMeasuredOnceOnTheDaemonItself) {
     ASSERT_EQ(kernel.attached, 0) << "its program is not there";
     probes.measure_traps();
     EXPECT_EQ(kernel.attached, 3);
-    EXPECT_THAT(kernel.settled(0), IsEmpty());
+    EXPECT_THAT(kernel.attachments(0), IsEmpty());
     probes.measure_traps();
     EXPECT_EQ(kernel.attached, 3);
 }
@@ -376,13 +376,13 @@ TEST_F(Probes, AReloadTouchesOnlyWhatChanged) {
     second_rule.threshold_ns = 50 * probe_ms;
     second_rule.when = ProbeWhen::Deadline;
     probes.set({again, second_rule, wanted("main")}, probe_second);
-    const auto live = kernel.settled(4);
+    const auto live = kernel.attachments(4);
     ASSERT_THAT(live, SizeIs(4));
     EXPECT_EQ(kernel.attached, 4); // two of "work", once; two of "main"
     EXPECT_EQ(kernel.settings[live[0].probe].threshold_ns, 5 * probe_ms);
     EXPECT_THAT(probes.users(live[0].probe), SizeIs(2));
     probes.set({}, 2 * probe_second);
-    EXPECT_THAT(kernel.settled(0), IsEmpty());
+    EXPECT_THAT(kernel.attachments(0), IsEmpty());
     EXPECT_EQ(probes.next_wake(), OverdueScanner::never);
 }
 
@@ -395,7 +395,7 @@ TEST_F(Probes, ALibraryIsLookedForAmongTheMappings) {
     const auto pid = static_cast<std::uint32_t>(::getpid());
     probes.process_seen(pid, everybody, 0);
     EXPECT_NE(state(), State::Unavailable) << reason();
-    const auto live = kernel.settled(2);
+    const auto live = kernel.attachments(2);
     ASSERT_THAT(live, SizeIs(2));
     EXPECT_EQ(live[0].pid, pid);
     probe.enter.binary = "libnothing.so.1";
@@ -426,7 +426,7 @@ TEST_F(Probes, ALibraryIsKnownByWhatItCallsItself) {
         probes.set({probe}, 0);
         probes.process_seen(pid, everybody, 0);
         EXPECT_NE(state(), State::Unavailable) << name << ": " << reason();
-        const auto live = kernel.settled(2);
+        const auto live = kernel.attachments(2);
         ASSERT_THAT(live, SizeIs(2)) << name;
         EXPECT_EQ(live[0].inode, status.st_ino);
     }
@@ -437,8 +437,8 @@ TEST_F(Probes, ALibraryIsKnownByWhatItCallsItself) {
     probe.enter.text = "again";
     probes.set({probe}, 0);
     probes.process_seen(pid, everybody, 0);
-    ASSERT_THAT(kernel.settled(2), SizeIs(2));
-    EXPECT_EQ(kernel.settled(2)[0].inode, status.st_ino);
+    ASSERT_THAT(kernel.attachments(2), SizeIs(2));
+    EXPECT_EQ(kernel.attachments(2)[0].inode, status.st_ino);
     ::dlclose(loaded);
 }
 
@@ -464,7 +464,7 @@ TEST_F(Probes, TheCopiesOfAFunctionAreProbedWithItAndSaid) {
         std::system(("cc -O0 -fcf-protection=none -o " + binary.string() + " " + (root / "source.c").string()).c_str()),
         0);
     probes.set({wanted("work")}, 0);
-    const auto live = kernel.settled(4);
+    const auto live = kernel.attachments(4);
     ASSERT_THAT(live, SizeIs(4));
     EXPECT_EQ(state(), State::Active) << reason();
     EXPECT_EQ(reason(), "work is probed with the copies that the compiler made of it: work.constprop.0");
@@ -503,7 +503,7 @@ TEST_F(Probes, ALibraryInAProcessThatLoadsWhatSwitchesStacksIsProbedAtItsRets) {
     ASSERT_TRUE(probed);
     const auto roles = [&] {
         std::set<Recorder::UprobeRole> all;
-        for (const auto &one : kernel.settled(2))
+        for (const auto &one : kernel.attachments(2))
             all.insert(one.role);
         return all;
     };
@@ -526,7 +526,7 @@ TEST_F(Probes, ALibraryInAProcessThatLoadsWhatSwitchesStacksIsProbedAtItsRets) {
         << "what was under way is not told";
 
     probes.set({}, 4 * probe_second);
-    EXPECT_THAT(kernel.settled(0), IsEmpty());
+    EXPECT_THAT(kernel.attachments(0), IsEmpty());
     probes.set({wanted("work")}, 5 * probe_second);
     EXPECT_EQ(roles(), at_ret) << "of a process that runs already";
     ::dlclose(loaded);
@@ -596,7 +596,7 @@ TEST_F(Probes, TooManyExceptionsAreNotFollowedAndThatIsSaid) {
 TEST_F(Probes, CallsLeftWithoutAReturnAreInTheReport) {
     deploy("work");
     probes.set({wanted("work")}, 0);
-    const std::uint32_t index = kernel.settled(2).front().probe;
+    const std::uint32_t index = kernel.attachments(2).front().probe;
     kernel.counts[index].missed = 5;
     kernel.counts[index].left = 3;
     kernel.counts[index].uncertain = 2;
@@ -611,7 +611,7 @@ TEST_F(Probes, WhatReturnedWhileTheProcessWasOfNoInterestIsNotTold) {
     const auto pid = static_cast<std::uint32_t>(::getpid());
     probes.process_seen(1, everybody, 1 * probe_second); // so that the probes stay
     probes.process_seen(pid, everybody, 1 * probe_second);
-    const std::uint32_t index = kernel.settled(8).front().probe;
+    const std::uint32_t index = kernel.attachments(8).front().probe;
     probes.process_seen(pid, nobody, 2 * probe_second);
     EXPECT_EQ(kernel.settings[index].since_ns, 1 * probe_second);
     probes.process_seen(pid, everybody, 3 * probe_second);

@@ -24,7 +24,7 @@ std::uint64_t BlockedWatch::told_ns(std::uint32_t tid, std::uint64_t from_ns) co
 void BlockedWatch::before_rules(Occurrence &occurrence) {
     if (auto *blocked = std::get_if<rules::BlockedEvent>(&occurrence.event.what); blocked && !blocked->in_flight)
         blocked->told_ns =
-            told_ns(occurrence.whom.tid, std::get<capture::BlockedTrigger>(occurrence.trigger).event.from_ns);
+            told_ns(occurrence.subject.tid, std::get<capture::BlockedTrigger>(occurrence.trigger).event.from_ns);
 }
 
 void BlockedWatch::add_context(const FiredIncident &incident) const {
@@ -77,11 +77,11 @@ std::uint64_t BlockedWatch::poll(std::uint64_t now_ns) {
         made.event = {now_ns, context_.facts.of(process_of(thread), entry, comm),
                       rules::BlockedEvent{waited, true, idle, before}};
         made.trigger = trigger;
-        made.whom.t_ns = now_ns;
-        made.whom.tgid = thread.tgid;
-        made.whom.tid = thread.tid;
-        made.whom.process_start_boot_ns = thread.process_start_boot_ns;
-        made.whom.thread_start_boot_ns = thread.thread_start_boot_ns;
+        made.subject.t_ns = now_ns;
+        made.subject.tgid = thread.tgid;
+        made.subject.tid = thread.tid;
+        made.subject.process_start_boot_ns = thread.process_start_boot_ns;
+        made.subject.thread_start_boot_ns = thread.thread_start_boot_ns;
         made.comm = comm;
         context_.occur(std::move(made));
     }

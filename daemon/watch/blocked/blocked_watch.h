@@ -1,8 +1,8 @@
-// Waits that have lasted too long and still do, for rules with when = "deadline".
+// Finds waits that have lasted too long and are not over, for rules with when = "deadline".
 //
-// No polling: at a look at time T every wait not there began after T, so the next look is
-// due at T + threshold, or when the earliest one there becomes overdue; put off by a
-// little, so that one look serves several.
+// It does not poll.  A wait that a look at time T does not find begins after T.  So the next look is due at T +
+// threshold, or when the earliest wait that was found becomes overdue.  Looks are delayed a little, so that one serves
+// several waits.
 #pragma once
 
 #include "daemon/watch/watch.h"
@@ -16,13 +16,14 @@ public:
     using Watch::Watch;
 
     void apply(std::uint64_t) override {} // poll() goes by the plan of now
-    // Tells of each wait once for each deadline it has passed; where it has passed several, of the longest.
+    // Reports each wait once for each deadline it passes.  If a look finds that it has passed several, it is reported
+    // for the longest.
     std::uint64_t poll(std::uint64_t now_ns) override;
     void before_rules(Occurrence &occurrence) override;
     void add_context(const FiredIncident &incident) const override;
 
 private:
-    // The longest deadline for which that wait was told of while it lasted; 0: none.
+    // The longest deadline for which this wait was reported while it lasted; 0: none.
     std::uint64_t told_ns(std::uint32_t tid, std::uint64_t from_ns) const;
 
     static constexpr std::size_t remembered = 1024;
@@ -30,11 +31,11 @@ private:
         std::uint32_t tid = 0;
         std::uint64_t off_ns = 0, deadline_ns = 0;
     };
-    std::deque<Told> told_; // the latest ones, those that are over too
+    std::deque<Told> told_; // the latest waits, also those that are over
 };
 
-// When to look again at what comes due at due_ns: what is not there yet cannot be overdue before
-// now + threshold.  Put off by at most a twentieth of the threshold, or 2 ms.
+// When to look again.  A known wait is overdue at due_ns, and a wait that has not begun cannot be overdue before now +
+// threshold.  The look is delayed by at most a twentieth of the threshold, or 2 ms.
 std::uint64_t next_look(std::uint64_t now_ns, std::uint64_t due_ns, std::uint64_t threshold_ns);
 
 } // namespace incident::daemon

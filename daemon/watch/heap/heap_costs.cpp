@@ -1,4 +1,4 @@
-// What recording heaps takes, and which are recorded less closely for it.
+// Measures what recording heaps costs, and lowers the level of those the governor names.
 #include "daemon/watch/heap/heap_watch.h"
 
 #include <fmt/format.h>

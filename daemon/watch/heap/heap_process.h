@@ -1,4 +1,4 @@
-// One process whose heap is recorded: its probes, its maps, and what becomes a bundle of them.
+// One process whose heap is recorded: its probes, its maps, and what the bundle gets of them.
 #pragma once
 
 #include "capture/collect/collect.h"
@@ -22,20 +22,20 @@
 
 namespace incident::daemon {
 
-// What a file defines, found once.
+// Remembers which functions a file defines, so that each file is searched once.
 class HeapFunctionCache {
 public:
     explicit HeapFunctionCache(UprobeAbilities abilities) : abilities_(abilities) {}
-    // Error: it is no program, or broken; also remembered.
+    // Error: the file is no program, or is broken.  The Error is remembered too.
     const Result<std::vector<HeapSite>> &of(const TargetFile &file);
 
 private:
-    static constexpr std::size_t most = 4096; // files; beyond, all are forgotten
+    static constexpr std::size_t most = 4096; // files; if there are more, all are forgotten
     UprobeAbilities abilities_;
     std::map<FileIdentity, Result<std::vector<HeapSite>>> known_;
 };
 
-// What is asked for of a process.
+// What rules ask for about a process.
 struct HeapWish {
     rules::Allocations level = rules::Allocations::Pages;
     HeapSizes sizes;
@@ -43,7 +43,7 @@ struct HeapWish {
     bool operator==(const HeapWish &) const = default;
 };
 
-// A slot of the kernel side's tables, given back when nobody writes to it any more.
+// A slot in the tables of the kernel side.  It is given back when nobody writes to it any more.
 class HeapSlot {
 public:
     HeapSlot(HeapKernel &kernel, unsigned number, std::function<void(unsigned)> give_back)
@@ -65,40 +65,41 @@ private:
 
 class HeapProcess {
 public:
-    // Recorded: with a slot and maps; or, without, not, for that reason.
+    // The process is recorded if there are a slot and maps; else it is not, for the reason given.
     HeapProcess(const capture::ProcessRef &process, std::uint64_t exec_ns, HeapWish wish,
                 std::unique_ptr<HeapSlot> slot, std::optional<HeapMaps> maps, std::string reason);
 
     std::uint32_t pid() const { return process_.pid; }
-    const capture::ProcessRef &process() const { return process_; } // its start may be exact to a tick only
+    const capture::ProcessRef &process() const { return process_; } // its start may be known only to a clock tick
     std::uint64_t exec_ns() const { return exec_ns_; }
     const HeapWish &wish() const { return wish_; }
     bool recorded() const { return maps_.has_value(); }
 
-    // On the watcher's thread, for putting probes takes long: looks at what the process has mapped and probes what is
-    // new.  true: it has functions of the malloc family, so the next look may wait.
+    // Reads what the process has mapped and probes what is new.  Call it on the watcher's thread, because putting
+    // probes takes long.  true: functions of the malloc family were found, so the next look may wait.
     bool look(const capture::OsRoots &os, HeapFunctionCache &cache);
-    // There too: takes the probes off; what was recorded can still be read.
+    // Detaches the probes, on the watcher's thread too.  What was recorded can still be read.
     void retire(Detacher &detacher);
-    // On any thread: retire() is to come, and a look that is under way need not be finished.
+    // Says that retire() will be called soon, so a look that is under way may end early.  Any thread may call it.
     void end() { ended_ = true; }
-    // Records at that level, "sizes" or what was asked for, from now on; why: there is less, or "".  The account
-    // goes on; the history begins anew when it is kept again.
+    // Changes the level of recording, to "sizes" or back to what was asked for.  why: the reason for less, or "".  The
+    // account goes on; a history that is kept again begins empty.
     void limit(rules::Allocations level, std::string why, std::uint64_t now);
 
-    // What is read now of a process that goes on; the rest, and all of one that is dead, when the bundle is written.
+    // Reads now what a living process would change; the rest is read when the bundle is written, and so is everything
+    // of a dead process.
     struct Copy {
         bpf::heap_account account;
         std::vector<bpf::heap_record> history;
         std::uint64_t read_ns = 0;
     };
     Copy copy(std::uint64_t now) const;
-    // of: nullptr: all is read now.
+    // of: nullptr if everything is read now.
     capture::HeapSnapshot snapshot(const Copy *of, std::uint64_t now) const;
 
     struct State {
         std::string level, reason;
-        bool limited = false; // recorded, but at less than was asked for
+        bool limited = false; // recorded at a lower level than was asked for
         std::uint64_t since_ns = 0;
         std::size_t probed = 0; // functions
         std::uint64_t calls = 0, lost = 0;
@@ -120,15 +121,15 @@ private:
     const std::string reason_;
     const std::optional<HeapMaps> maps_;
 
-    // The watcher's thread's own.
+    // Only the watcher's thread uses these.
     std::vector<LatencyKernel::Link> links_;
-    std::vector<std::pair<std::uint64_t, std::string>> files_; // looked at: inode, path
+    std::vector<std::pair<std::uint64_t, std::string>> files_; // files that were searched: inode, path
     unsigned sites_ = 0;
 
     std::atomic<bool> ended_ = false;
-    mutable std::mutex mutex_;       // of what follows; held for moments
-    std::shared_ptr<HeapSlot> slot_; // changed by the watcher's thread alone
-    bpf::heap_account last_{};       // when it was retired
+    mutable std::mutex mutex_;       // protects what follows; never held for long
+    std::shared_ptr<HeapSlot> slot_; // only the watcher's thread changes it
+    bpf::heap_account last_{};       // the account when it was retired
     std::vector<capture::HeapFunction> functions_;
     std::uint64_t since_ns_ = 0;
     std::string problem_;

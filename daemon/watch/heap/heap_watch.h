@@ -1,7 +1,7 @@
-// Whose heap is recorded, how closely, and what has become of it.
+// Decides which heaps are recorded and at which level, and knows how that went.
 //
-// Functions are looked for and probes put on a thread of its own, for a large program's symbols and
-// a slow file keep nobody waiting there but other heaps.
+// A thread of its own searches for functions and puts probes, so that a large program or a slow file delays only other
+// heaps.
 #pragma once
 
 #include "daemon/watch/heap/heap_price.h"
@@ -24,13 +24,14 @@ public:
     HeapWatch(const WatchContext &context, const rules::Config::Heap &config);
     ~HeapWatch() override; // takes all probes off
 
-    // Processes no rule wants, or wants otherwise, are let go; those that run already are looked for in /proc.
+    // Stops recording processes that no rule wants, or that rules want in another way.  Finds running processes in
+    // /proc.
     void apply(std::uint64_t now_ns) override;
     void describe(ConditionStates &states) const override;
-    // Lets go of processes that have ended.
+    // Forgets processes that have ended.
     bool tend(std::uint64_t now_ns) override;
     void started(const rules::ProcessFacts &process) override;
-    // The heap of the process, where a rule asks for it.
+    // Adds the heap of the process, if a rule asks for it.
     void add_context(const FiredIncident &incident) const override;
 
     void add_status(nlohmann::ordered_json &status) const override;
@@ -43,11 +44,11 @@ private:
         std::string comm, rule;
         std::shared_ptr<HeapProcess> process;
         std::uint64_t bytes = 0;
-        bool held = false; // not recorded, for a limit says so
+        bool held = false; // not recorded because of a limit
     };
     struct Look {
         std::uint64_t due_ns = 0;
-        unsigned attempt = 0, found = 0; // looks so far; and of those since there were functions
+        unsigned attempt = 0, found = 0; // looks so far; and how many since functions were found
         std::weak_ptr<HeapProcess> process;
     };
     struct Slots {
@@ -55,7 +56,7 @@ private:
         std::vector<unsigned> free;
     };
 
-    // Recorded less closely than rules ask, until the next obey().
+    // A process that is recorded at a lower level than rules ask for, until the next obey().
     struct Limit {
         rules::Allocations level = rules::Allocations::Pages;
         std::string why;
@@ -68,11 +69,11 @@ private:
     };
 
     std::vector<Load> loads() const;
-    // What a call costs at that level, as measured on this machine; nullopt: not measured (yet).
+    // What a call costs at this level, measured on this machine; nullopt: not measured (yet).
     std::optional<HeapPrice> price(rules::Allocations level) const;
     HeapWish wish_for(const rules::ProcessFacts &process, std::string &rule) const;
     void find_running();
-    // Its start may be exact to a tick only; exec_ns: its last exec, 0 not known.
+    // The start of the process may be known only to a clock tick.  exec_ns: its last exec; 0: not known.
     void record_from_now(const rules::ProcessFacts &process, std::uint64_t exec_ns);
     bool lives(const capture::ProcessRef &process) const;
     std::shared_ptr<HeapProcess> record(const rules::ProcessFacts &process, std::uint64_t exec_ns, const HeapWish &wish,
@@ -86,15 +87,15 @@ private:
     void work();
 
     rules::Config::Heap config_;
-    std::unique_ptr<HeapKernel> kernel_; // outlives every slot
-    std::string unavailable_;            // why there is none though a rule wants it
+    std::unique_ptr<HeapKernel> kernel_; // must outlive every slot
+    std::string unavailable_;            // why there is none although a rule wants it
     std::shared_ptr<Slots> slots_ = std::make_shared<Slots>();
     std::unordered_map<std::uint32_t, Known> known_;    // by pid
     std::map<std::uint32_t, Limit> limits_;             // by pid
     std::map<std::uint32_t, HeapProcess::Load> before_; // by pid, as the measurement began
-    std::uint64_t memory_ = 0;                          // bytes at worst, of all that are recorded
+    std::uint64_t memory_ = 0;                          // the most bytes that all recorded heaps can take
 
-    HeapFunctionCache cache_; // of the working thread
+    HeapFunctionCache cache_; // only the working thread uses it
     mutable std::mutex mutex_;
     std::condition_variable more_;
     std::vector<Look> looks_;
@@ -102,7 +103,7 @@ private:
     bool prices_wanted_ = false;
     std::optional<HeapPrice> sizes_price_, history_price_;
     bool ending_ = false;
-    std::optional<Detacher> detacher_; // gone before the kernel side
+    std::optional<Detacher> detacher_; // destroyed before the kernel side
     std::thread worker_;
 };
 

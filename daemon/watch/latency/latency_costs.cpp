@@ -1,4 +1,4 @@
-// What latency probes take, and which of them are left out for it.
+// Measures what latency probes cost, and detaches those the governor names.
 #include "daemon/cost/cost_loads.h"
 #include "daemon/watch/latency/latency_watch.h"
 

@@ -1,4 +1,4 @@
-// Where the binaries of probes are looked for: on the host, in processes' roots, among their mappings.
+// Searches for the binaries of probes: on the host, in the roots of processes, and among their mappings.
 #include "daemon/watch/latency/latency_probes.h"
 
 #include "daemon/probe/elf_soname.h"

@@ -1,4 +1,4 @@
-// What is said of probes: which rules they serve, and how they fare.
+// Reports the state of probes, and which rules they serve.
 #include "daemon/watch/latency/latency_probes.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// The kernel's return probes go where a process that they stand in has mapped code that switches stacks.
+// Removes return probes from a process that has mapped code that switches stacks, because they would kill it.
 #include "daemon/watch/latency/latency_probes.h"
 
 #include "capture/collect/collectors.h"

@@ -149,7 +149,7 @@ std::size_t LatencyWatch::over(const bpf::latency_event &event) {
         Occurrence made;
         made.event = {event.h.t_ns, context_.facts.of(process_of(event.h), entry, comm), std::move(what)};
         made.trigger = std::move(trigger);
-        made.whom = event.h;
+        made.subject = event.h;
         made.comm = comm;
         made.captured = event.captured != 0;
         made.dumped = static_cast<int>(event.dumped);
@@ -208,11 +208,11 @@ void LatencyWatch::overdue(const OverdueCall &call) {
         made.event = {call.now_ns, context_.facts.of(process_of(thread), entry, comm),
                       rules::LatencyEvent{wanted->rule, wanted->condition, trigger.elapsed_ns, true, 0}};
         made.trigger = std::move(trigger);
-        made.whom.t_ns = call.now_ns;
-        made.whom.tgid = call.thread.tgid;
-        made.whom.tid = call.thread.tid;
-        made.whom.process_start_boot_ns = thread.process_start_boot_ns;
-        made.whom.thread_start_boot_ns = thread.thread_start_boot_ns;
+        made.subject.t_ns = call.now_ns;
+        made.subject.tgid = call.thread.tgid;
+        made.subject.tid = call.thread.tid;
+        made.subject.process_start_boot_ns = thread.process_start_boot_ns;
+        made.subject.thread_start_boot_ns = thread.thread_start_boot_ns;
         made.comm = comm;
         context_.occur(std::move(made));
     }

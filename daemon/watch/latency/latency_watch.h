@@ -1,5 +1,5 @@
-// The latency rules at work: which probes they want, what the kernel side and the scanner
-// say of slow calls, and how the probes fare.
+// The watch of latency rules: says which probes they want, reports the slow calls that the kernel side and the scanner
+// find, and shows the state of the probes.
 #pragma once
 
 #include "daemon/watch/latency/latency_probes.h"
@@ -15,14 +15,14 @@ class LatencyWatch : public Watch {
 public:
     explicit LatencyWatch(const WatchContext &context);
 
-    // Every process that the rules are about is told of again by the kernel side (EVENT_STARTED), for each thread
-    // decides anew under another generation of rules.
+    // The kernel side reports every process that the rules are about again (EVENT_STARTED), because each thread is
+    // decided about again for a new generation of rules.
     void apply(std::uint64_t now_ns) override;
     void describe(ConditionStates &states) const override;
-    // Tells of calls that have passed a deadline and are still running.
+    // Reports calls that have passed a deadline and are still running.
     std::uint64_t poll(std::uint64_t now_ns) override;
     bool tend(std::uint64_t now_ns) override;
-    // Slow calls that are over, and processes about to run code that their dynamic loader has mapped.
+    // Takes events about slow calls that have ended, and about processes whose dynamic loader has mapped code.
     std::optional<bool> take(const bpf::event_header &header, std::span<const std::uint8_t> bytes) override;
     void started(const rules::ProcessFacts &process) override;
 
@@ -33,23 +33,24 @@ public:
     void obey(std::span<const CostLimit> limits, std::uint64_t now_ns) override;
 
 private:
-    static constexpr std::size_t remembered = 1024; // overdue calls that were told of
+    static constexpr std::size_t remembered = 1024; // overdue calls that were reported
 
     struct Told {
         std::uint32_t slot;
         std::uint64_t generation, start_ns, deadline_ns;
     };
-    // Offers the call once for each condition that it may concern and whose rule is what it was when the call was
-    // measured; how many that were.  A call that the kernel side has signalled concerns somebody in any case.
+    // Offers the call to the rules once for each condition that it may concern, if the rule has not changed since the
+    // call was measured.  Returns how many conditions these were.  If the kernel side has sent a signal for the call,
+    // it is always offered.
     std::size_t over(const bpf::latency_event &event);
     void overdue(const OverdueCall &call);
     capture::LatencyTrigger trigger_of(const WantedProbe &wanted, const bpf::call_frame &frame) const;
 
     RecorderLatency kernel_;
     LatencyProbes probes_;
-    std::set<capture::ProcessRef> processes_; // that were told of
+    std::set<capture::ProcessRef> processes_; // that were reported
     std::deque<Told> told_;
-    std::map<std::string, std::uint64_t> calls_before_; // by probe's key, as the measurement began
+    std::map<std::string, std::uint64_t> calls_before_; // by key of the probe, as the measurement began
 };
 
 } // namespace incident::daemon

@@ -101,9 +101,9 @@ std::uint64_t MemoryWatch::poll(std::uint64_t now_ns) {
         made.event = {now_ns, process, rules::MemoryEvent{rss}};
         capture::MemoryTrigger trigger{rss, 0, {known.samples.begin(), known.samples.end()}};
         made.trigger = std::move(trigger);
-        made.whom.t_ns = now_ns;
-        made.whom.tgid = made.whom.tid = tgid;
-        made.whom.process_start_boot_ns = made.whom.thread_start_boot_ns = entry->start_boot_ns;
+        made.subject.t_ns = now_ns;
+        made.subject.tgid = made.subject.tid = tgid;
+        made.subject.process_start_boot_ns = made.subject.thread_start_boot_ns = entry->start_boot_ns;
         made.comm = process.comm;
         context_.occur(std::move(made));
     }

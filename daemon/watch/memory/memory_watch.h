@@ -1,5 +1,5 @@
-// Resident memory of watched processes, sampled while a "memory" rule is loaded.  Sampled,
-// because the kernel's own tracepoint of it (kmem:rss_stat) fires on every page.
+// Samples the resident memory of watched processes while a "memory" rule is loaded.  It samples because the kernel's
+// tracepoint for it (kmem:rss_stat) fires on every page.
 #pragma once
 
 #include "daemon/watch/watch.h"
@@ -14,12 +14,12 @@ public:
     using Watch::Watch;
 
     void apply(std::uint64_t now_ns) override;
-    // One sample of each process that the recorder knows and some memory rule is about.
+    // Takes one sample of each process that the recorder knows and a memory rule is about.
     std::uint64_t poll(std::uint64_t now_ns) override;
     void add_context(const FiredIncident &incident) const override;
 
 private:
-    static constexpr std::size_t most_samples = 128; // kept of a process, for the bundle
+    static constexpr std::size_t most_samples = 128; // kept of each process, for the bundle
 
     struct Known {
         capture::ProcessRef process;
@@ -28,7 +28,7 @@ private:
         bool wanted = false, seen = false;
     };
 
-    std::uint64_t interval_ns_ = 0; // how often the rules want samples; 0: none does
+    std::uint64_t interval_ns_ = 0; // how often the rules want samples; 0: no rule wants any
     std::unordered_map<std::uint32_t, Known> known_;
 };
 

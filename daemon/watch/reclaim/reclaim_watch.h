@@ -1,5 +1,5 @@
-// Who has been waiting for memory lately, and what the host's memory looked like before:
-// the context of a reclaim rule's incident.
+// Remembers which threads have waited for memory lately, and what the memory of the host was like before.  This is the
+// context of an incident of a reclaim rule.
 #pragma once
 
 #include "daemon/watch/watch.h"
@@ -13,15 +13,15 @@ public:
     using Watch::Watch;
 
     void apply(std::uint64_t now_ns) override;
-    // Notes each wait.  The first one after a quiet window reads the host's state.
+    // Notes each wait.  The first wait after a quiet window reads the state of the host.
     void before_rules(Occurrence &occurrence) override;
-    // The most stalled threads, and host/before/… .
+    // Adds the threads that have waited longest, and host/before/… .
     void add_context(const FiredIncident &incident) const override;
 
 private:
     static constexpr std::size_t most_threads = 4096, shown = 16;
 
-    // Waits since `since_ns`; a bucket lasts one window, and two are kept.
+    // The waits since `since_ns`.  A bucket lasts one window, and two buckets are kept.
     struct Bucket {
         std::uint64_t since_ns = 0, last_ns = 0;
         std::map<std::uint32_t, capture::Stalled> threads;

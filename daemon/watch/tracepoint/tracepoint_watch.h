@@ -1,5 +1,5 @@
-// Tracepoints that rules name: the kernel side does the work.  Here it is seen that a module brings one, or takes one
-// away, and a bundle gets the layout of its record.
+// The watch of tracepoints that rules name.  The kernel side does the work; this notices when a kernel module brings a
+// tracepoint or takes it away, and adds the layout of its record to a bundle.
 #pragma once
 
 #include "daemon/watch/watch.h"
@@ -14,12 +14,12 @@ public:
     using Watch::Watch;
 
     void apply(std::uint64_t now_ns) override;
-    // A filter could not be checked before its tracepoint was there, so the rules are then loaded anew.
+    // When a tracepoint appears, the rules are loaded again, because its filter could not be checked before.
     bool tend(std::uint64_t now_ns) override;
     void add_context(const FiredIncident &incident) const override;
 
 private:
-    // By "CATEGORY:NAME" the number of each tracepoint that rules want; nullopt: it is not there.
+    // The number of each tracepoint that rules want, by "CATEGORY:NAME"; nullopt: the tracepoint is not there.
     using Numbers = std::map<std::string, std::optional<std::uint32_t>>;
     Numbers numbers() const;
 

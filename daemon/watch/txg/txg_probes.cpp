@@ -1,4 +1,4 @@
-// What TxgSyncs asks of the Recorder, and how it reads what the kernel writes meanwhile.
+// What TxgSyncs needs of the Recorder, and how it reads entries while the kernel side writes them.
 #include "daemon/watch/txg/txg_syncs.h"
 
 #include <atomic>

@@ -1,14 +1,11 @@
-// Watches ZFS pools for syncs (spa_sync() of a transaction group) that last too long: while
-// they last, and when they are over.
+// Finds syncs of ZFS pools (spa_sync() of a transaction group) that last too long, while they last and when they end.
 //
-// By fentry where the zfs module has BTF, else by kprobe, else by reading the kstat files;
-// chosen when the module is there, which may be long after the daemon's start, and again
-// when it comes back after having been unloaded.
+// It uses fentry if the zfs module has BTF, else kprobes, else the kstat files.  It chooses when the module is loaded,
+// which may be long after the start of the daemon, and again each time the module is loaded again.
 //
-// Nothing wakes the daemon while all is well but one look a threshold.  A sync that begins
-// after a look at time T reaches the threshold no earlier than T + threshold, and one that
-// was in flight at T is known with its start: so the next look is needed at the earlier of
-// these two, and a stall is told within milliseconds of its threshold whatever the cadence.
+// While all is well the daemon wakes up only once per threshold.  A sync that begins after a look at time T reaches the
+// threshold no earlier than T + threshold, and the start of a sync that was in flight at T is known.  So the next look
+// is needed at the earlier of these two times, and a stall is reported within milliseconds of its threshold.
 #pragma once
 
 #include "bpf/event.h"
@@ -31,23 +28,23 @@ struct TxgStall {
     std::string pool;
     std::uint64_t txg = 0;
     std::uint64_t start_ns = 0; // monotonic, as t_ns
-    std::uint64_t t_ns = 0;     // of the look, or of the return
+    std::uint64_t t_ns = 0;     // the time of the look, or of the return
     std::uint64_t elapsed_ns = 0;
     bool in_flight = false;
-    // In flight: the threshold it has just passed.  A sync is told once for each, the largest
-    // where one look finds several, and once at its return.
+    // The threshold that a sync in flight has just passed.  A sync is reported once for each threshold (for the largest
+    // if one look finds several) and once at its return.
     std::uint64_t passed_ns = 0;
-    std::uint32_t tid = 0; // of the pool's txg_sync thread; 0: not known (kstat)
+    std::uint32_t tid = 0; // the pool's txg_sync thread; 0: not known (kstat)
 };
 
-// What it asks of the Recorder; tests have their own.
+// What it needs of the Recorder; tests have their own.
 struct TxgProbes {
     std::function<Result<std::vector<Attached>>()> fentry, kprobes;
     std::function<std::span<const bpf::txg_sync>()> syncs;
-    std::function<Status(std::uint64_t ns)> set_threshold; // of what is sent at return
-    static TxgProbes of(Recorder &recorder);               // which stays where it is
+    std::function<Status(std::uint64_t ns)> set_threshold; // for what is sent at the return
+    static TxgProbes of(Recorder &recorder);               // the Recorder must not move
 };
-// A whole copy of an entry (seq: see bpf/txg.bpf.h); nullopt while it is being written.
+// A consistent copy of an entry (seq: see bpf/txg.bpf.h); nullopt while it is being written.
 std::optional<bpf::txg_sync> read_sync(const bpf::txg_sync &entry);
 
 class TxgSyncs {
@@ -60,14 +57,14 @@ public:
 
     TxgSyncs(capture::OsRoots os, TxgProbes probes);
 
-    // Of the rules in force, > 0, in any order; none: nothing is attached or read.  Takes
-    // effect at the next look, which is due at once.
+    // Sets the thresholds of the rules in force (> 0, in any order).  If there are none, nothing is attached or read.
+    // They take effect at the next look, which is due at once.
     void set_thresholds(std::vector<std::uint64_t> ns);
 
     std::vector<TxgStall> look(const Now &now);
-    // When the next look is needed, monotonic ns; 0: none is, there are no thresholds.
+    // When the next look is needed, monotonic ns; 0: never, because there are no thresholds.
     std::uint64_t next_look_ns() const { return next_look_ns_; }
-    // An EVENT_TXG of the ring buffer; nullopt for what is not one, or is below all thresholds.
+    // Reads an EVENT_TXG of the ring buffer; nullopt if it is none, or is below all thresholds.
     std::optional<TxgStall> on_event(std::span<const std::uint8_t> bytes);
 
     // {"txg_sync", "active", "kprobe"}, {…, "degraded", "kstat: …"}, {…, "unavailable", "no zfs"}
@@ -77,12 +74,12 @@ private:
     enum class Way { None, Fentry, Kprobe, Kstat };
     struct Told {
         std::uint64_t passed_ns = 0; // in flight
-        bool over = false;           // though the probes show it in flight: they missed its return
+        bool over = false; // it has ended, although the probes show it in flight because they missed its return
     };
     struct Pool {
-        std::map<std::uint64_t, Told> told, // by txg: those in flight at the latest look
+        std::map<std::uint64_t, Told> told, // by txg: syncs in flight at the latest look
             before;                         // … and at the one before
-        std::optional<std::uint64_t> done;  // kstat: groups up to this one are done with
+        std::optional<std::uint64_t> done;  // kstat: groups up to this one need no look
         bool seen = false;
     };
 
@@ -105,9 +102,9 @@ private:
 
     Way way_ = Way::None;
     std::string reason_ = "not looked for yet";
-    std::uint64_t module_ = 0; // tells one loading of the module from the next; 0: not there
+    std::uint64_t module_ = 0; // changes each time the module is loaded; 0: it is not there
     std::uint64_t attached_ns_ = 0;
-    bool look_before_ = false; // a sync may be in flight that began before the probes were there
+    bool look_before_ = false; // a sync may be in flight that began before the probes were attached
     std::vector<Attached> attached_;
     std::map<std::string, Pool> pools_;
 };

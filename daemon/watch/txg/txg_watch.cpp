@@ -61,8 +61,8 @@ void TxgWatch::offer(const TxgStall &stall) {
     trigger.in_flight = stall.in_flight;
     trigger.source = syncs_.state().reason;
     made.trigger = std::move(trigger);
-    made.whom.t_ns = stall.t_ns;
-    made.whom.tgid = made.whom.tid = stall.tid;
+    made.subject.t_ns = stall.t_ns;
+    made.subject.tgid = made.subject.tid = stall.tid;
     made.comm = "txg_sync";
     context_.occur(std::move(made));
 }

@@ -1,4 +1,4 @@
-// The txg_sync rules at work: which thresholds they ask for, and what is told of syncs that last longer.
+// The watch of txg_sync rules: collects the thresholds they ask for, and reports syncs that last longer.
 #pragma once
 
 #include "daemon/watch/txg/txg_syncs.h"
@@ -24,7 +24,8 @@ private:
     void offer(const TxgStall &stall);
 
     TxgSyncs syncs_;
-    // By pool: the group that was offered last, and the longest deadline for which it was offered while in flight.
+    // By pool, the group that was offered to the rules last, and the longest deadline for which it was offered in
+    // flight.
     std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> told_;
 };
 

@@ -1,4 +1,4 @@
-#include "capture/render/render_facts.h"
+#include "capture/render/render_process.h"
 #include "capture/decode/kernel_path.h"
 
 #include "capture/collect/collect.h"
@@ -42,7 +42,7 @@ std::string_view without_end(std::string_view text) {
     return text;
 }
 
-Fact exe_of(const RenderContext &context) {
+Sourced exe_of(const RenderContext &context) {
     if (const std::string *live = context.collected.file("process/exe"); live && !without_end(*live).empty())
         return {std::string(without_end(*live)), "live"};
     const bpf::kernel_path &path = context.input.process.event.exe;
@@ -52,7 +52,7 @@ Fact exe_of(const RenderContext &context) {
 }
 
 // An exiting process stands in "/" of a v1 hierarchy already: then the kernel's word of when it was captured.
-Fact cgroup_fact(const RenderContext &context) {
+Sourced cgroup_of(const RenderContext &context) {
     std::string live;
     if (const std::string *file = context.collected.file("process/cgroup"))
         live = cgroup_of_text(*file);
@@ -61,11 +61,11 @@ Fact cgroup_fact(const RenderContext &context) {
     const bpf::death_event &event = context.input.process.event;
     if (event.cgroup_parts || event.cgroup_id)
         return {joined_cgroup(event), "kernel", event.cgroup_cut != 0};
-    return live.empty() ? Fact{} : Fact{std::move(live), "live"};
+    return live.empty() ? Sourced{} : Sourced{std::move(live), "live"};
 }
 
 // With its NULs.
-Fact cmdline_of(const RenderContext &context) {
+Sourced cmdline_of(const RenderContext &context) {
     if (const std::string *live = context.collected.file("process/cmdline"); live && !live->empty())
         return {*live, "live"};
     const bpf::death_event &event = context.input.process.event;
@@ -82,28 +82,28 @@ std::string joined_cgroup(const bpf::death_event &event) {
     return path.empty() ? "/" : path;
 }
 
-ProcessFacts facts_of(const RenderContext &context, const Redactor &redactor) {
-    ProcessFacts facts;
-    facts.exe = exe_of(context);
-    facts.exe.text = redactor.text(facts.exe.text);
-    facts.cgroup = cgroup_fact(context);
-    facts.unit = redactor.text(unit_of_cgroup(facts.cgroup.text));
-    facts.container = container_of_cgroup(facts.cgroup.text);
-    facts.cgroup.text = redactor.text(facts.cgroup.text);
-    facts.cmdline = cmdline_of(context);
-    facts.cmdline.text = redactor.separated(facts.cmdline.text);
+ProcessFields process_fields(const RenderContext &context, const Redactor &redactor) {
+    ProcessFields fields;
+    fields.exe = exe_of(context);
+    fields.exe.text = redactor.text(fields.exe.text);
+    fields.cgroup = cgroup_of(context);
+    fields.unit = redactor.text(unit_of_cgroup(fields.cgroup.text));
+    fields.container = container_of_cgroup(fields.cgroup.text);
+    fields.cgroup.text = redactor.text(fields.cgroup.text);
+    fields.cmdline = cmdline_of(context);
+    fields.cmdline.text = redactor.separated(fields.cmdline.text);
     constexpr std::size_t cmdline_max = 64 * 1024; // the whole is in process/cmdline
-    if (facts.cmdline.text.size() > cmdline_max) {
-        facts.cmdline.text.resize(cmdline_max);
-        facts.cmdline.cut = true;
+    if (fields.cmdline.text.size() > cmdline_max) {
+        fields.cmdline.text.resize(cmdline_max);
+        fields.cmdline.cut = true;
     }
-    facts.argv = split_arguments(facts.cmdline.text);
-    facts.cmdline.text.clear();
-    for (const std::string &argument : facts.argv)
-        facts.cmdline.text += (facts.cmdline.text.empty() ? "" : " ") + argument;
+    fields.argv = split_arguments(fields.cmdline.text);
+    fields.cmdline.text.clear();
+    for (const std::string &argument : fields.argv)
+        fields.cmdline.text += (fields.cmdline.text.empty() ? "" : " ") + argument;
     if (const auto &entry = context.input.process.entry)
-        facts.exec_name = redactor.text(fixed_text(entry->exec_name));
-    return facts;
+        fields.exec_name = redactor.text(fixed_text(entry->exec_name));
+    return fields;
 }
 
 std::string exe_build_id(const bpf::death_event &event) {
