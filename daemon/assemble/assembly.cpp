@@ -104,12 +104,12 @@ void Assembler::on_watch(const bpf::watch_event &event) {
 void Assembler::ask_rules(Assembly &assembly, const rules::Event &event) {
     const auto pid = event.process.pid;
     for (const auto &decision : rules_.engine.decide(event, rules::Answers::Firings)) {
-        if (decision.verdict == rules::Verdict::Suppressed) {
+        if (decision.outcome == rules::Outcome::Suppressed) {
             ++counters_.suppressed;
             spdlog::debug("rule {}: suppressed for pid {} ({}): {}", decision.rule->name, pid, event.process.comm,
                           decision.why);
         }
-        if (decision.verdict != rules::Verdict::Fire)
+        if (decision.outcome != rules::Outcome::Fire)
             continue;
         if (assembly.rule) {
             spdlog::info("rule {} fired too for pid {}; its bundle is {}'s", decision.rule->name, pid,

@@ -77,7 +77,7 @@ void Assembler::tell_of_dump(Assembly &assembly, const Occurrence &occurrence) {
     rules::Decision decision;
     decision.rule = occurrence.dumped_by->rule.get();
     decision.condition = occurrence.dumped_by->condition;
-    decision.verdict = rules::Verdict::Fire;
+    decision.outcome = rules::Outcome::Fire;
     fire(assembly, decision);
 }
 

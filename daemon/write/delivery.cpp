@@ -136,12 +136,12 @@ bool Delivery::keep(Assembly &assembly) {
     const std::string rule = input.rule.name + " ";
     const auto answer = storm_.judge(rule + capture::incident_signature(input), rule + capture::incident_kind(input),
                                      input.process.event.h.t_ns);
-    input.similar = answer.alike;
+    input.similar = answer.similar;
     input.similar_counted = answer.counted_before;
     if (answer.keep == rules::Keep::Count) {
         ++counters_.counted;
         spdlog::info("only counted for pid {} ({}): the {}th of {} within {} s", input.process.event.h.tgid,
-                     assembly.facts.comm, answer.alike, answer.signature,
+                     assembly.facts.comm, answer.similar, answer.signature,
                      std::chrono::duration_cast<std::chrono::seconds>(config_.storm.window).count());
         return false;
     }

@@ -69,7 +69,7 @@ std::uint64_t CoreDecoder::consumed() const {
 }
 
 std::unexpected<Error> CoreDecoder::failed() const {
-    // What the formats do not like has a number below 0, what the system says one of errno's.
+    // libarchive uses numbers below 0 for errors in a format; other numbers are errnos of the system.
     if (const int code = archive_errno(archive_.get()); code > 0)
         return fail(Error::system("cannot read the core " + path_, code));
     // The reason alone does not tell that the file was cut: xz's is "No progress is possible".

@@ -1,5 +1,5 @@
-// A core file's bytes, whatever it was compressed with.  systemd-coredump writes zstd,
-// lz4 or xz depending on how it was built, or plain with Compress=no.
+// Reads a core file, however it is compressed. systemd-coredump writes zstd, lz4 or xz, depending on how it was built,
+// and uncompressed files with Compress=no.
 #pragma once
 
 #include "capture/os/result.h"
@@ -16,10 +16,10 @@ namespace incident::postmortem {
 
 class CoreDecoder {
 public:
-    // Regular files only; the format is told by the first bytes, not by the name.
+    // Opens regular files only. The first bytes say which format it is; the name does not matter.
     static Result<CoreDecoder> open(const std::string &path);
 
-    // The bytes that follow, valid until the next call; none at the end.
+    // The next bytes, valid until the next call; empty at the end.
     Result<std::span<const std::uint8_t>> next();
     bool compressed() const;
     std::uint64_t file_bytes() const { return file_bytes_; }

@@ -99,7 +99,8 @@ LocatedCore locate_core(const Incident &incident, const CoreFinder &find) {
     LocatedCore located{.link = *live, .unreachable = "", .waited = ""};
     if (!located.link.file.empty() && located.link.file_bytes == 0)
         located.link.file_bytes = size_of(located.link.file);
-    // The bundle knows from the moment itself why none could come; the journal only that it has none.
+    // The bundle knows why there can be no core, because the daemon looked when the process died. The journal only
+    // knows that it has none.
     if (live->join == capture::Join::None && !live->pending && !stored.link.pending && !stored.link.reason.empty())
         located.link.reason = stored.link.reason;
     return located;

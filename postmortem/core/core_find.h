@@ -1,5 +1,5 @@
-// Which core belongs to an incident, as of now: systemd-coredump may have finished after
-// the bundle was written, and cores are removed sooner than bundles.
+// Finds the core that belongs to an incident now. The bundle may be out of date: systemd-coredump may have finished
+// after the bundle was written, and cores are removed sooner than bundles.
 #pragma once
 
 #include "postmortem/read/incident.h"
@@ -11,22 +11,22 @@ namespace incident::postmortem {
 
 struct LocatedCore {
     capture::CoreLink link;
-    // Why the journal could not be asked; the link is then the bundle's own statement.
+    // Why the journal could not be asked. The link is then what the bundle says.
     std::string unreachable;
-    // That it was waited for in vain: how long, and how far the core is; "" if not.
+    // Set if the wait for the core was in vain: how long it was, and how much of the core is written.
     std::string waited;
 
     bool usable() const { return link.join != capture::Join::None && !link.file.empty() && link.file_bytes > 0; }
-    // Why there is none to open; "" if usable.
+    // Why there is no core to open; "" if usable.
     std::string why_not() const;
 };
 
 const char *join_name(capture::Join join);
 
-// The bundle's own link if it names a core that still exists, else the journal's answer.
+// The bundle's own link if its core still exists; otherwise the journal's answer.
 LocatedCore locate_core(const Incident &incident, const CoreFinder &find);
-// The same, asking again while a dump is under way, at most for patience; on a terminal
-// the error output shows how long it has waited and how much of the core is written.
+// The same, but asks again while a dump is under way, for at most `patience`. On a terminal the error output shows how
+// long it has waited and how much of the core is written.
 LocatedCore await_core(const Incident &incident, const Session &session, std::chrono::nanoseconds patience,
                        const std::function<bool()> &interrupted, const capture::OsRoots &os = {});
 

@@ -1,4 +1,4 @@
-// A core brought to a file or pipe: finding, waiting, copying, and saying so.
+// Brings a core to a file or pipe: finds it, waits for it, copies it, and reports progress.
 #pragma once
 
 #include "postmortem/core/core_copy.h"
@@ -7,8 +7,8 @@
 
 namespace incident::postmortem {
 
-// Copies the core that was located to a descriptor.  place: how messages call it.  Progress
-// is shown on a terminal; a truncated core is reported.
+// Copies a located core to a descriptor. `place` is its name in messages. Progress is shown on a terminal; a truncated
+// core is reported.
 Result<CopiedCore> fetch_core(const LocatedCore &located, int into, bool stream, const std::string &place,
                               const Session &session, SignalScope &signals);
 

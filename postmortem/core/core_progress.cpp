@@ -1,6 +1,6 @@
-// systemd-coredump (v252, coredump.c: save_external_coredump) makes its files by open_tmpfile_linkable():
-// with O_TMPFILE where the file system can, so that the file has no name and is seen only among the
-// writer's descriptors; else as ".#core.COMM.UID.BOOT.PID.TIMESTAMP" and a random end.
+// systemd-coredump (v252, coredump.c: save_external_coredump) creates its files with open_tmpfile_linkable(). If the
+// file system supports O_TMPFILE, the file has no name and can be seen only among the writer's descriptors. Otherwise
+// its name is ".#core.COMM.UID.BOOT.PID.TIMESTAMP" with a random end.
 #include "postmortem/core/core_progress.h"
 
 #include "capture/os/dir_at.h"
@@ -41,7 +41,7 @@ bool is_pid(std::string_view name) {
     return !name.empty() && std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// Of one process: its files below directory that have no name (any more).
+// The size of the largest file below `directory` that one process has open and that may have no name.
 std::uint64_t unnamed_of(int proc, const std::string &pid, const std::string &directory) {
     const auto comm = capture::read_proc_file(proc, (pid + "/comm").c_str(), comm_max);
     if (!comm || std::string_view(comm->bytes).substr(0, comm->bytes.find('\n')) != writer_comm)

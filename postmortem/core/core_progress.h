@@ -1,4 +1,4 @@
-// How far a core is that systemd-coredump is still writing.
+// How much of a core systemd-coredump has written so far.
 #pragma once
 
 #include "capture/collect/collect.h"
@@ -9,8 +9,8 @@
 
 namespace incident::postmortem {
 
-// Bytes in the file that is to become the core of this death; nullopt where none can be told: it is not
-// begun, not visible to this user, or several cores are being written and nothing says which is which.
+// The bytes in the file that will become the core of this death. nullopt if that is unknown: the file is not begun or
+// not visible to this user, or several cores are being written and nothing says which is which.
 std::optional<std::uint64_t> core_bytes_so_far(const capture::DeathIdentity &death, const capture::OsRoots &os = {});
 
 } // namespace incident::postmortem

@@ -1,8 +1,7 @@
-// Return addresses in a full core, of functions whose return was probed when the process died.
-//
-// The kernel writes the core as the memory was: with the address of its trampoline where a return address stood
-// (capture/collect/return_probes.h).  gdb ends there, so the private copy of the core that it is given is put right by
-// what the bundle says of each place; the core itself stays as it is.
+// Restores return addresses in a full core, if the returns of functions were probed when the process died.
+// The kernel writes the core as the memory was: with the address of its trampoline in place of a return address
+// (capture/collect/return_probes.h). gdb cannot unwind beyond that. So gdb gets a private copy of the core, in which
+// these words are corrected with the addresses from the bundle. The core itself does not change.
 #pragma once
 
 #include "capture/os/result.h"
@@ -19,12 +18,12 @@ struct ReplacedReturn {
     std::uint64_t return_address = 0;
 };
 
-// What threads.json says of them; entries that cannot be true are left out.
+// Reads them from threads.json; impossible entries are left out.
 std::vector<ReplacedReturn> replaced_returns(JsonView threads);
 
-// Writes to the file: an ELF core of a 64-bit process, open for reading and writing.  Words that are not in the core,
-// or are not the trampoline's address (the frame had been left), stay.  The number of words put right; errors: no such
-// core, reading or writing fails.
+// Corrects the file, which must be an ELF core of a 64-bit process, open for reading and writing. A word does not
+// change if it is not in the core, or does not hold the trampoline's address (the frame had been left). Returns the
+// number of corrected words, or an Error if it is no such core or reading or writing fails.
 Result<std::size_t> put_returns_right(int core, const std::vector<ReplacedReturn> &returns);
 
 } // namespace incident::postmortem

@@ -1,4 +1,4 @@
-// A file that appears under its name only when it is whole.
+// A file that gets its name only when it is complete.
 #pragma once
 
 #include "capture/os/result.h"
@@ -10,14 +10,14 @@ namespace incident::postmortem {
 
 class NewFile {
 public:
-    // Beside path, as "path.XXXXXX", 0600; gone again unless published.
+    // Creates "path.XXXXXX" with mode 0600. The file is removed unless it is published.
     static Result<NewFile> make(const std::string &path);
     NewFile(NewFile &&other) noexcept;
     NewFile &operator=(NewFile &&) = delete;
     ~NewFile();
 
     int fd() const { return fd_.get(); }
-    // replace: one of that name, else that is an Error.
+    // With `replace` a file of that name is replaced; without it that is an Error.
     Status publish(const std::string &path, bool replace);
 
 private:

@@ -1,4 +1,4 @@
-// A private directory for what must be gone afterwards.
+// A private directory for temporary files, which is removed afterwards.
 #pragma once
 
 #include "capture/os/result.h"
@@ -10,14 +10,14 @@ namespace incident::postmortem {
 
 class TempDir {
 public:
-    // In $TMPDIR, else in /var/tmp: a core may be larger than a /tmp in memory.
+    // Creates it in $TMPDIR, or in /var/tmp: a core may be too large for a /tmp in memory.
     static Result<TempDir> make();
     TempDir(TempDir &&other) noexcept : path_(std::exchange(other.path_, "")) {}
     TempDir &operator=(TempDir &&other) noexcept {
         std::swap(path_, other.path_);
         return *this;
     }
-    ~TempDir(); // removes it and the files in it
+    ~TempDir(); // removes the directory and the files in it
 
     const std::string &path() const { return path_; }
 

@@ -6,14 +6,14 @@
 
 namespace incident::postmortem::doctor {
 
-// Note: worth knowing, nothing to mend.  Unknown: it could not be seen, so it is never Ok.
+// Note: worth knowing, but nothing to repair. Unknown: the check could not see it, so it does not count as Ok.
 enum class Grade { Ok, Note, Unknown, Warn, Bad };
 
 struct Finding {
     Grade grade = Grade::Ok;
-    std::string fact; // may hold hostile bytes, as the others
-    std::string why;  // what it means for incidents; "" where the fact says it
-    std::string fix;  // the command that mends it, more than one a line each; "" none
+    std::string fact; // may hold hostile bytes, like the other texts
+    std::string why;  // what it means for incidents; "" if the fact already says it
+    std::string fix;  // the commands that repair it, one on each line; "" none
 };
 
 using Findings = std::vector<Finding>;
@@ -26,7 +26,7 @@ struct Check {
     Findings (*look)(const Host &);
 };
 
-// In the order they are shown; a group's checks stand together.
+// In the order of display; the checks of a group follow each other.
 const std::vector<Check> &all_checks();
 
 inline Finding ok(std::string fact) {

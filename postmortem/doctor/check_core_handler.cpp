@@ -1,5 +1,5 @@
-// Whether a process that dumps core has somebody who takes it: kernel.core_pattern, and behind it
-// systemd-coredump.  What each value means is capture/core/core_precheck.cpp's to know.
+// Checks whether somebody takes the cores: kernel.core_pattern, and systemd-coredump behind it.
+// capture/core/core_precheck.cpp knows what each value means.
 #include "capture/core/core_link.h"
 #include "postmortem/doctor/checks.h"
 #include "postmortem/doctor/host.h"

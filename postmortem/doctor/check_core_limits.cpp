@@ -1,4 +1,4 @@
-// What keeps the running watched processes themselves from dumping core.
+// Checks the running watched processes for settings of their own that prevent a core.
 #include "capture/core/core_link.h"
 #include "postmortem/doctor/checks.h"
 #include "postmortem/doctor/host.h"

@@ -1,5 +1,5 @@
-// Whether systemd-coredump keeps what it is given: coredump.conf(5) against the sizes of the watched
-// processes and the free space.
+// Checks whether systemd-coredump keeps the cores: compares coredump.conf(5) with the sizes of the watched processes
+// and the free space.
 #include "postmortem/doctor/checks.h"
 #include "postmortem/doctor/host.h"
 #include "postmortem/terminal/times.h"
@@ -71,8 +71,8 @@ Findings check_core_storage(const Host &host) {
     return findings;
 }
 
-// Of a core larger than both limits the rest is thrown away; one larger than ExternalSizeMax is not kept
-// (unless compressed it is smaller); one larger than ProcessSizeMax has no stack in its journal entry.
+// A core larger than both limits is cut. A core larger than ExternalSizeMax is not kept, unless it is smaller when
+// compressed. A core larger than ProcessSizeMax has no stack in its journal entry.
 Findings check_core_sizes(const Host &host) {
     const Process *process = largest(host);
     if (!process)

@@ -1,4 +1,4 @@
-// Whether incidentd runs, will run after the next boot, and does its work.
+// Checks whether incidentd runs, will run after the next boot, and does its work.
 #include "postmortem/doctor/checks.h"
 #include "postmortem/doctor/host.h"
 #include "postmortem/doctor/words.h"
@@ -47,7 +47,7 @@ Findings check_daemon(const Host &host) {
 Findings check_enabled(const Host &host) {
     if (!host.booted_with_systemd())
         return {};
-    // Where WantedBy=multi-user.target puts it (systemctl(1), "enable").
+    // The place of the link for WantedBy=multi-user.target (systemctl(1), "enable").
     for (const char *directory : {"/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system"})
         if (host.exists(std::string(directory) + "/multi-user.target.wants/incidentd.service"))
             return {ok("incidentd.service is enabled")};

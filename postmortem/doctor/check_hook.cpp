@@ -1,4 +1,4 @@
-// Whether incidents are handed on as [hook] says.
+// Checks whether incidents are handed on as [hook] says.
 #include "postmortem/doctor/checks.h"
 #include "postmortem/doctor/host.h"
 

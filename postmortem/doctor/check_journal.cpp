@@ -1,5 +1,4 @@
-// Whether the journal takes the entries that join an incident with its core, and still has them later
-// (journald.conf(5)).
+// Checks whether the journal takes the entries that join an incident with its core, and keeps them (journald.conf(5)).
 #include "capture/os/number.h"
 #include "postmortem/doctor/checks.h"
 #include "postmortem/doctor/host.h"

@@ -1,4 +1,4 @@
-// Whether an incident of the OOM killer comes about: somebody must be left to write it.
+// Checks whether an OOM kill gets an incident: the daemon must survive to write it.
 #include "postmortem/doctor/checks.h"
 #include "postmortem/doctor/host.h"
 #include "postmortem/doctor/words.h"

@@ -1,5 +1,5 @@
-// Ways into programs and the kernel that some kinds of rules need.  A lack is bad for a host with such a
-// rule, else worth a warning: the rule comes later.
+// Checks the kinds of probes that some kinds of rules need. If one is missing, that is bad for a host with such a rule.
+// For other hosts it is a warning, because such a rule may come later.
 #include "postmortem/doctor/checks.h"
 #include "postmortem/doctor/host.h"
 

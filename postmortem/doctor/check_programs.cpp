@@ -1,4 +1,4 @@
-// Whether what the rules name is what runs.
+// Checks whether the programs that the rules name are the ones that run.
 #include "postmortem/doctor/checks.h"
 #include "postmortem/doctor/host.h"
 #include "postmortem/doctor/words.h"

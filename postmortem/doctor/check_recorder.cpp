@@ -1,4 +1,4 @@
-// What the running daemon had no room for.
+// Checks whether the running daemon had to leave something out for lack of room.
 #include "postmortem/doctor/checks.h"
 #include "postmortem/doctor/host.h"
 #include "postmortem/doctor/words.h"

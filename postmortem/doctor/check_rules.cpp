@@ -1,4 +1,4 @@
-// Whether the rules are what was meant, and can do what they say.
+// Checks whether the rules have errors, and whether they can do what they say.
 #include "postmortem/doctor/checks.h"
 #include "postmortem/doctor/host.h"
 #include "postmortem/doctor/words.h"

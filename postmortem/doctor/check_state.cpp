@@ -1,4 +1,4 @@
-// Where bundles are kept: whose it is, and how much room there is.
+// Checks the directory of the bundles: its owner and its free space.
 #include "capture/os/dir_at.h"
 #include "postmortem/doctor/checks.h"
 #include "postmortem/doctor/host.h"

@@ -1,4 +1,4 @@
-// Whether stacks of the watched programs can be unwound and named.
+// Checks whether stacks of the watched programs can be unwound and named.
 #include "postmortem/doctor/checks.h"
 #include "postmortem/doctor/host.h"
 #include "postmortem/doctor/words.h"
@@ -11,15 +11,15 @@ namespace incident::postmortem::doctor {
 
 namespace {
 
-bool lacks_debug_info(const ElfFacts &facts) {
-    return facts.problem.empty() && facts.debug == "none";
+bool lacks_debug_info(const ElfReport &report) {
+    return report.problem.empty() && report.debug == "none";
 }
 
 // Packages in one command; whatever else brings some of it a line each.
-std::string commands(const std::vector<const ElfFacts *> &files) {
+std::string commands(const std::vector<const ElfReport *> &files) {
     constexpr std::string_view apt = "apt install ";
     std::set<std::string> packages, remarks, others;
-    for (const ElfFacts *file : files) {
+    for (const ElfReport *file : files) {
         const std::string &install = file->install;
         const std::size_t remark = install.find(" (");
         if (!install.starts_with(apt)) {
@@ -41,23 +41,23 @@ std::string commands(const std::vector<const ElfFacts *> &files) {
     return text;
 }
 
-std::vector<std::string> names(const std::vector<const ElfFacts *> &files) {
+std::vector<std::string> names(const std::vector<const ElfReport *> &files) {
     std::vector<std::string> paths;
     paths.reserve(files.size());
-    for (const ElfFacts *file : files)
+    for (const ElfReport *file : files)
         paths.push_back(file->path);
     return paths;
 }
 
 Findings of_kind(const Host &host, bool library) {
-    std::vector<const ElfFacts *> all, lacking, unread;
-    for (const ElfFacts &facts : host.programs())
-        if (facts.library == library) {
-            all.push_back(&facts);
-            if (!facts.problem.empty())
-                unread.push_back(&facts);
-            else if (lacks_debug_info(facts))
-                lacking.push_back(&facts);
+    std::vector<const ElfReport *> all, lacking, unread;
+    for (const ElfReport &report : host.programs())
+        if (report.library == library) {
+            all.push_back(&report);
+            if (!report.problem.empty())
+                unread.push_back(&report);
+            else if (lacks_debug_info(report))
+                lacking.push_back(&report);
         }
     const std::string kind = library ? counted(all.size(), "library", "libraries")
                                      : counted(all.size(), "watched program", "watched programs");
@@ -83,7 +83,7 @@ Findings check_debug_info(const Host &host) {
     if (host.programs().empty())
         return {unknown("no watched program runs that could be looked into", host.as_root())};
     Findings findings = of_kind(host, false);
-    if (std::ranges::any_of(host.programs(), &ElfFacts::library))
+    if (std::ranges::any_of(host.programs(), &ElfReport::library))
         std::ranges::move(of_kind(host, true), std::back_inserter(findings));
     if (host.programs_left_out() > 0)
         findings.push_back(unknown(fmt::format("{} more files were not looked into", host.programs_left_out())));
@@ -102,12 +102,12 @@ Findings check_debuginfod(const Host &host) {
 
 // Incidents' stacks are unwound by them.
 Findings check_unwind_tables(const Host &host) {
-    std::vector<const ElfFacts *> lacking;
+    std::vector<const ElfReport *> lacking;
     std::size_t looked = 0;
-    for (const ElfFacts &facts : host.programs()) {
-        looked += facts.problem.empty();
-        if (facts.problem.empty() && !facts.unwind_tables)
-            lacking.push_back(&facts);
+    for (const ElfReport &report : host.programs()) {
+        looked += report.problem.empty();
+        if (report.problem.empty() && !report.unwind_tables)
+            lacking.push_back(&report);
     }
     if (!lacking.empty())
         return {
@@ -122,9 +122,9 @@ Findings check_unwind_tables(const Host &host) {
 
 Findings check_frame_pointers(const Host &host) {
     std::vector<std::string> with, without;
-    for (const ElfFacts &facts : host.programs())
-        if (!facts.library && facts.problem.empty() && facts.functions > 0)
-            (facts.frame_pointers * 2 > facts.functions ? with : without).push_back(facts.path);
+    for (const ElfReport &report : host.programs())
+        if (!report.library && report.problem.empty() && report.functions > 0)
+            (report.frame_pointers * 2 > report.functions ? with : without).push_back(report.path);
     if (without.empty())
         return {};
     return {note(fmt::format("most functions of {} keep none: {}", counted(without.size(), "program", "programs"),

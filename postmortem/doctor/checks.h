@@ -1,4 +1,4 @@
-// The checks; each stands in the file of its subject, checks.cpp lists them.
+// The checks. Each is in the file named after its subject; checks.cpp lists them.
 #pragma once
 
 #include "postmortem/doctor/check.h"

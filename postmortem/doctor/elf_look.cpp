@@ -37,7 +37,7 @@ public:
         }
     }
 
-    // What stands from address on.
+    // The bytes from `address` on.
     std::span<const char> at(std::uint64_t address) const {
         for (const Segment &segment : segments_)
             if (address >= segment.address && address - segment.address < segment.bytes.size())
@@ -83,14 +83,14 @@ std::uint8_t address_encoding(const Dwarf_CIE &cie) {
     return absolute;
 }
 
-void count_functions(Elf *elf, Elf_Data *data, std::uint64_t section, ElfFacts &facts) {
+void count_functions(Elf *elf, Elf_Data *data, std::uint64_t section, ElfReport &report) {
     constexpr std::uint8_t pcrel_sdata4 = 0x1b; // what gcc, clang and rustc write on x86-64
     const Code code(elf);
     const auto *ident = reinterpret_cast<const unsigned char *>(elf_getident(elf, nullptr));
     const auto *begin = static_cast<const std::uint8_t *>(data->d_buf);
     Dwarf_Off cie_at = ~0ull;
     std::uint8_t encoding = 0;
-    for (Dwarf_Off at = 0, next = 0; facts.functions < functions_max; at = next) {
+    for (Dwarf_Off at = 0, next = 0; report.functions < functions_max; at = next) {
         Dwarf_CFI_Entry entry;
         const int read = dwarf_next_cfi(ident, data, true, at, &next, &entry);
         if (read > 0 || next <= at) // the end, or nothing that could be skipped
@@ -110,12 +110,12 @@ void count_functions(Elf *elf, Elf_Data *data, std::uint64_t section, ElfFacts &
         const auto bytes = code.at(field + static_cast<std::uint64_t>(static_cast<std::int64_t>(relative)));
         if (bytes.empty())
             continue;
-        ++facts.functions;
-        facts.frame_pointers += sets_up_frame(bytes);
+        ++report.functions;
+        report.frame_pointers += sets_up_frame(bytes);
     }
 }
 
-void look_at_tables(Elf *elf, ElfFacts &facts) {
+void look_at_tables(Elf *elf, ElfReport &report) {
     std::size_t names = 0;
     if (elf_getshdrstrndx(elf, &names) != 0)
         return;
@@ -129,45 +129,45 @@ void look_at_tables(Elf *elf, ElfFacts &facts) {
         Elf_Data *data = elf_rawdata(scn, nullptr);
         if (!data || !data->d_buf || data->d_size <= 4) // the terminator alone
             continue;
-        facts.unwind_tables = true;
-        count_functions(elf, data, header.sh_addr, facts);
+        report.unwind_tables = true;
+        count_functions(elf, data, header.sh_addr, report);
     }
 }
 
-ElfFacts look(int file, const std::string &path, int debug_file, const std::string &debug_root) {
-    ElfFacts facts;
+ElfReport look(int file, const std::string &path, int debug_file, const std::string &debug_root) {
+    ElfReport report;
     const ElfHandle elf(elf_begin(file, ELF_C_READ_MMAP, nullptr));
     if (!elf || elf_kind(elf.get()) != ELF_K_ELF) {
-        facts.problem = "it is not ELF";
-        return facts;
+        report.problem = "it is not ELF";
+        return report;
     }
     std::vector<std::string> notes;
     const DebugFile found = find_debug_file(
         elf.get(), {.root = debug_root, .module_path = path, .by_build_id = debug_file, .fetched = -1}, notes);
-    facts.debug = found.where.empty() ? "none" : found.where;
-    look_at_tables(elf.get(), facts);
-    return facts;
+    report.debug = found.where.empty() ? "none" : found.where;
+    look_at_tables(elf.get(), report);
+    return report;
 }
 
-Json to_json(std::size_t index, const ElfFacts &facts) {
+Json to_json(std::size_t index, const ElfReport &report) {
     return {{"index", index},
-            {"problem", facts.problem},
-            {"debug", facts.debug},
-            {"tables", facts.unwind_tables},
-            {"functions", facts.functions},
-            {"frame_pointers", facts.frame_pointers}};
+            {"problem", report.problem},
+            {"debug", report.debug},
+            {"tables", report.unwind_tables},
+            {"functions", report.functions},
+            {"frame_pointers", report.frame_pointers}};
 }
 
-void add_answer(std::string_view line, std::vector<ElfFacts> &facts, std::vector<bool> &answered) {
+void add_answer(std::string_view line, std::vector<ElfReport> &reports, std::vector<bool> &answered) {
     const auto parsed = parse_json(line);
     if (!parsed)
         return;
     const JsonView view(*parsed);
     const std::uint64_t index = view["index"].natural().value_or(SIZE_MAX);
-    if (index >= facts.size() || answered[index])
+    if (index >= reports.size() || answered[index])
         return;
     answered[index] = true;
-    ElfFacts &one = facts[index];
+    ElfReport &one = reports[index];
     one.problem = view["problem"].text().substr(0, 4096);
     one.debug = view["debug"].text().substr(0, 4096);
     one.unwind_tables = view["tables"].flag();
@@ -181,7 +181,7 @@ struct Opened {
 };
 
 std::vector<Opened> open_files(const std::vector<ElfInput> &files, std::size_t begin, std::size_t end,
-                               const std::string &debug_root, std::vector<ElfFacts> &facts,
+                               const std::string &debug_root, std::vector<ElfReport> &reports,
                                std::vector<bool> &answered) {
     std::vector<Opened> opened(end - begin);
     for (std::size_t i = begin; i < end; ++i) {
@@ -193,11 +193,11 @@ std::vector<Opened> open_files(const std::vector<ElfInput> &files, std::size_t b
                 file = open_regular(place);
         if (!file) {
             answered[i] = true;
-            facts[i].problem = "it cannot be opened";
+            reports[i].problem = "it cannot be opened";
             continue;
         }
-        facts[i].build_id = capture::build_id_of_file(file.get());
-        if (const std::string path = build_id_path(debug_root, facts[i].build_id); !path.empty())
+        reports[i].build_id = capture::build_id_of_file(file.get());
+        if (const std::string path = build_id_path(debug_root, reports[i].build_id); !path.empty())
             opened[i - begin].debug = open_regular(path);
     }
     return opened;
@@ -205,16 +205,16 @@ std::vector<Opened> open_files(const std::vector<ElfInput> &files, std::size_t b
 
 } // namespace
 
-std::vector<ElfFacts> look_at_elf_files(const std::vector<ElfInput> &files, const std::string &debug_root) {
-    std::vector<ElfFacts> facts(files.size());
+std::vector<ElfReport> look_at_elf_files(const std::vector<ElfInput> &files, const std::string &debug_root) {
+    std::vector<ElfReport> reports(files.size());
     std::vector<bool> answered(files.size());
     for (std::size_t i = 0; i < files.size(); ++i) {
-        facts[i].path = files[i].path;
-        facts[i].library = files[i].library;
+        reports[i].path = files[i].path;
+        reports[i].library = files[i].library;
     }
     for (std::size_t begin = 0; begin < files.size();) {
         const std::size_t end = std::min(begin + files_a_child, files.size());
-        const auto opened = open_files(files, begin, end, debug_root, facts, answered);
+        const auto opened = open_files(files, begin, end, debug_root, reports, answered);
         const ChildEnd child = run_capped(
             {},
             [&](const AnswerLine &answer, std::atomic<std::uint32_t> *progress) {
@@ -228,7 +228,7 @@ std::vector<ElfFacts> look_at_elf_files(const std::vector<ElfInput> &files, cons
                     answer(dump_json(to_json(i, look(one.file.get(), files[i].path, one.debug.get(), debug_root))));
                 }
             },
-            [&](std::string_view line) { add_answer(line, facts, answered); });
+            [&](std::string_view line) { add_answer(line, reports, answered); });
         // The one it died of costs itself; the others are looked at by another child.
         while (begin < end && answered[begin])
             ++begin;
@@ -236,10 +236,10 @@ std::vector<ElfFacts> look_at_elf_files(const std::vector<ElfInput> &files, cons
             const bool known = child.progress >= begin && child.progress < end && !answered[child.progress];
             const std::size_t culprit = known ? child.progress : begin;
             answered[culprit] = true;
-            facts[culprit].problem = "it could not be read: " + (child.why.empty() ? "no answer" : child.why);
+            reports[culprit].problem = "it could not be read: " + (child.why.empty() ? "no answer" : child.why);
         }
     }
-    return facts;
+    return reports;
 }
 
 } // namespace incident::postmortem::doctor

@@ -1,4 +1,4 @@
-// Which of the units incidents depend on have failed, by systemd's word.
+// Asks systemd which of the units that incidents depend on have failed.
 #pragma once
 
 #include "capture/os/result.h"
@@ -8,7 +8,7 @@
 
 namespace incident::postmortem::doctor {
 
-// booted: systemd started this host; else there is nobody to ask, which is an Error.
+// booted: systemd started this host. Otherwise there is nobody to ask, which is an Error.
 Result<std::vector<std::string>> failed_units_of_systemd(bool booted);
 
 } // namespace incident::postmortem::doctor

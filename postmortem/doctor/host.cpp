@@ -34,7 +34,7 @@ namespace {
 constexpr std::uint64_t text_max = 1 << 20;
 constexpr std::uint64_t maps_max = 16u << 20;
 constexpr std::size_t files_max = 1024; // programs and libraries looked into; those beyond are counted
-// As incidentd has them (daemon/service/rule_files.h).
+// The same as incidentd's (daemon/service/rule_files.h).
 const std::string default_config = "/etc/incidentd/incidentd.toml";
 const std::vector<std::string> default_rule_dirs{"/usr/share/incidentd/rules.d", "/etc/incidentd/rules.d"};
 constexpr std::string_view deleted = " (deleted)";
@@ -265,8 +265,8 @@ void Host::read_processes() {
     }
 }
 
-// Of named processes everything they have mapped; where rules are about all processes, or none runs,
-// each program alone.
+// Collects everything that the named processes have mapped. If rules are about all processes, or no named process runs,
+// it collects only the programs.
 void Host::read_programs() {
     programs_named_ = std::ranges::any_of(processes_, &Process::named);
     std::vector<ElfInput> files;

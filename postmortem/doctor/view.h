@@ -1,4 +1,4 @@
-// The findings as a page and as JSON.
+// Shows the findings as a page and as JSON.
 #pragma once
 
 #include "postmortem/doctor/check.h"

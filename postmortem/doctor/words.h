@@ -1,4 +1,4 @@
-// How findings put things.
+// Phrases that several findings use.
 #pragma once
 
 #include <cstdint>

@@ -43,10 +43,10 @@ def learn_tids(incident, bundle_threads):
     with selection_kept():
         for thread in gdb.selected_inferior().threads():
             frame = newest_frame(thread)
-            alike = tids.get(register(frame, "rsp"), []) if frame else []
+            similar = tids.get(register(frame, "rsp"), []) if frame else []
             lwp = thread.ptid[1] or thread.ptid[2]
-            if len(alike) == 1:
-                found[lwp] = alike[0]
+            if len(similar) == 1:
+                found[lwp] = similar[0]
             elif lwp == inner:
                 found[lwp] = pid
     _tid_of_lwp.update(found)

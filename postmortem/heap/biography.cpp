@@ -28,7 +28,7 @@ Life as_of(const Life &life, std::uint64_t t_ns) {
     return then;
 }
 
-// What was freed there was no allocation of its own, but a pointer into one that was alive.
+// True if the freed address was not the start of an allocation, but inside one that was alive.
 bool is_stray_free(const Life &life, const std::vector<const Life *> &covering) {
     return !life.allocated && !life.size_known && life.freed && std::ranges::any_of(covering, [&](const Life *other) {
         return other->start != life.start && other->alive_at(life.freed->t_ns);

@@ -1,4 +1,4 @@
-// Call stacks of the heap by name: one place for a sentence, lines for a page, a line for a flame graph.
+// Names the heap's call stacks: as a place in a sentence, as lines on a page, as a line for a flame graph.
 #pragma once
 
 #include "postmortem/unwind/analysis.h"
@@ -18,13 +18,13 @@ public:
     const CallStack *find(std::uint64_t id) const; // null: not unwound
     // The function that called the allocator; "" not known.
     std::string caller(std::uint64_t id) const;
-    // One of these is among the callers next to the allocator.
+    // True if one of these functions is among the callers next to the allocator.
     bool calls_through(std::uint64_t id, std::span<const std::string_view> functions) const;
-    // Who called the allocator: the first frame that is neither its nor the C++ library's; "" not known.
+    // The place that called the allocator: the first frame outside the allocator and the C++ library; "" not known.
     std::string place(std::uint64_t id) const;
     // "make_node+0x1f (list.c:41)", innermost first, without the allocation function itself.
     std::vector<std::string> lines(std::uint64_t id, std::size_t most) const;
-    // "main;load;make_node;malloc": as flamegraph.pl and its kin take it, with " COUNT" behind.
+    // "main;load;make_node;malloc": the format of flamegraph.pl, which expects " COUNT" after it.
     std::string folded(std::uint64_t id) const;
 
 private:

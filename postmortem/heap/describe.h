@@ -1,4 +1,4 @@
-// A biography in words and as JSON.
+// Describes a biography in words and as JSON.
 #pragma once
 
 #include "postmortem/heap/biography.h"
@@ -10,10 +10,10 @@
 
 namespace incident::postmortem {
 
-// How a biography says who, where and when.  Texts may hold bytes of the process.
+// What a biography needs in order to name threads, places and times. Texts may hold bytes of the process.
 struct HeapWords {
-    std::uint64_t t_ns = 0;                           // the moment it is told at
-    std::function<std::string(std::uint64_t)> place;  // of a call stack: "make_node (list.c:41)"; "" not known
+    std::uint64_t t_ns = 0;                           // the time it is told at
+    std::function<std::string(std::uint64_t)> place;  // names a call stack: "make_node (list.c:41)"; "" not known
     std::function<std::string(std::uint32_t)> thread; // "worker[1234]"
 };
 
@@ -23,9 +23,9 @@ std::string when_text(std::uint64_t t_ns, const HeapWords &words);
 std::string event_text(const HeapEvent &event, const HeapWords &words);
 // "16 bytes into an allocation of 64 bytes, freed 0.3 ms before"
 std::string where_text(const Biography &biography, const HeapWords &words);
-// What became of it, a line each: allocated, resized, freed, freed again, what was there before.
+// The events of the allocation, one on each line: allocated, resized, freed, freed again, and what was there before.
 std::vector<std::string> life_lines(const Biography &biography, const HeapWords &words);
-// Why nothing is known of an address, and how far what is known reaches.
+// Why nothing is known about an address, and how far back the records reach.
 std::string unknown_text(const Heap &heap, const HeapWords &words);
 
 // {address, where, offset, allocation{start, size, state, allocated, freed, freed_again[], resized_from, resized_to},

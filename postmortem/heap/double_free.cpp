@@ -5,7 +5,7 @@
 namespace incident::postmortem {
 
 std::optional<Life> last_double_free(const Heap &heap, std::uint64_t t_ns) {
-    // Addresses freed of which nothing was known, and which were freed before: few, of many records.
+    // Suspects are addresses that were freed before and not live at the second free: few, among many records.
     std::unordered_set<std::uint64_t> freed, suspect;
     for (const capture::HeapHistoryRecord &record : heap.known.history) {
         if (record.kind == bpf::HEAP_ALLOCATED)

@@ -1,4 +1,4 @@
-// Allocations that were freed twice, as the history has it.
+// Finds allocations that were freed twice according to the history.
 #pragma once
 
 #include "postmortem/heap/lives.h"
@@ -7,8 +7,8 @@
 
 namespace incident::postmortem {
 
-// The allocation whose second free is the last one before t_ns: an address freed of which nothing was known, freed
-// before, and with no allocation recorded there in between.
+// The allocation whose second free is the last one before t_ns. A second free is a free of an address that was freed
+// before and was not in the table of live allocations, with no allocation recorded there in between.
 std::optional<Life> last_double_free(const Heap &heap, std::uint64_t t_ns);
 
 } // namespace incident::postmortem

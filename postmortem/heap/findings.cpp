@@ -45,7 +45,7 @@ std::vector<HeapPointer> pointers_at_hand(const Incident &incident, const CrashI
     if (incident.view()["signal"]["fatal"].flag(true))
         if (const auto fault = incident.view()["signal"]["address"].natural())
             addresses.add(*fault, "fault address");
-    // What an allocator's own check has stopped at.
+    // The address at which the allocator's own check stopped the process.
     if (image.signal == SIGABRT && last && last->kind == bpf::HEAP_FREED)
         addresses.add(last->address, "last freed");
     if (image.threads.empty() || !image.threads.front().registers)
@@ -90,7 +90,7 @@ bool is_unknown_free(const capture::HeapHistoryRecord &record) {
     return record.kind == bpf::HEAP_FREED && record.flags & bpf::HEAP_UNKNOWN;
 }
 
-// Where the call of free() returns to, the first word on the stack at its entry.
+// The return address of the call of free(): the first word on the stack at its entry.
 std::uint64_t return_address(const capture::HeapStackRecord &stack) {
     std::uint64_t address = 0;
     if (stack.length >= sizeof address)
@@ -98,8 +98,8 @@ std::uint64_t return_address(const capture::HeapStackRecord &stack) {
     return address;
 }
 
-// Whether free() was called by the allocator for itself.  A caller in the allocator's own library that has no name is
-// taken for such: the functions it exports have one.
+// True if the allocator called free() for itself. A caller without a name in the allocator's own library counts as the
+// allocator, because the functions that the library exports have names.
 bool allocators_own(const capture::HeapStackRecord &stack, const CallStackNames &names, const CrashImage &image) {
     constexpr std::string_view emptying[] = {"tcache_thread_shutdown", "__malloc_arena_thread_freeres",
                                              "__libc_thread_freeres"};

@@ -1,4 +1,5 @@
-// What the heap says about an incident: the biographies of the pointers at hand, what grew, and the files of it.
+// What the heap says about an incident: the biographies of pointers in registers and on the stack, what grew, and the
+// files that the bundle gets from it.
 #pragma once
 
 #include "capture/render/bundle_analysis.h"
@@ -10,7 +11,7 @@
 
 namespace incident::postmortem {
 
-inline constexpr std::size_t heap_stack_words = 64; // from the crashed thread's stack pointer up
+inline constexpr std::size_t heap_stack_words = 64; // counted upwards from the crashed thread's stack pointer
 
 struct HeapPointer {
     std::vector<std::string> at; // "fault address", "rdi", "rsp+0x18", "last freed"
@@ -19,24 +20,24 @@ struct HeapPointer {
 
 struct HeapFindings {
     Heap heap;
-    HeapWords words;                           // without places before add_names()
-    std::vector<HeapPointer> pointers;         // the fault address first; of others those of which something is known
-    std::vector<std::uint64_t> allocators_own; // call stacks of frees that the allocator made for itself: left out
+    HeapWords words;                           // has no places before add_names()
+    std::vector<HeapPointer> pointers;         // first the fault address, then other pointers with a known allocation
+    std::vector<std::uint64_t> allocators_own; // call stacks of the allocator's own frees, which are left out
 
-    const Biography *of(std::uint64_t address) const; // null: not among the pointers
+    const Biography *of(std::uint64_t address) const; // null: it is not among the pointers
     // The thread's last record; null: none.
     const capture::HeapHistoryRecord *last_call(std::uint32_t tid) const;
 };
 
-// nullopt: the bundle has no heap.  image has to outlive it.
+// nullopt: the bundle has no heap. `image` must outlive the result.
 std::optional<HeapFindings> find_heap(const capture::Bundle &bundle, const Incident &incident, const CrashImage &image);
 HeapFindings find_heap(Heap heap, const Incident &incident, const CrashImage &image);
-// All call stacks: first those the pointers need and those that may be the allocator's own, then by growth in the
-// window, then by what is alive.
+// All call stacks, in the order in which they are needed: first those of the pointers and those that may be the
+// allocator's own, then by growth in the window, then by live bytes.
 std::vector<const capture::HeapStackRecord *> stacks_by_need(const HeapFindings &findings);
-// Takes what the allocator freed for itself out of the history: glibc's cache of an ending thread is emptied through
-// free() (tcache_thread_shutdown() in malloc/malloc.c), which is no second free.  analysis and image have to outlive
-// it.
+// Adds names, and removes the allocator's own frees from the history: when a thread ends, glibc empties its cache
+// through free() (tcache_thread_shutdown() in malloc/malloc.c), and that is not a second free. `analysis` and `image`
+// must outlive the findings.
 void add_names(HeapFindings &findings, const Analysis &analysis, const CrashImage &image);
 
 // For incident.json's "heap": {as_of_ns, pointers[{at[], …biography}], growing[], largest[], unwound{}, notes[],

@@ -41,7 +41,7 @@ public:
     }
 
 private:
-    // Whether an address that was asked for lies in or near it.
+    // True if one of the wanted addresses lies in or near it.
     bool wanted(std::uint64_t start, std::uint64_t size) const {
         const std::uint64_t low = start > heap_near ? start - heap_near : 0;
         const std::uint64_t reach = size > UINT64_MAX - heap_near ? UINT64_MAX : size + heap_near;

@@ -1,4 +1,4 @@
-// What was allocated at an address, one after the other, as history and the live allocations tell together.
+// The allocations at an address, one after the other, from the history and the live allocations.
 #pragma once
 
 #include "postmortem/heap/records.h"
@@ -11,7 +11,7 @@
 
 namespace incident::postmortem {
 
-// So close to an allocation and in none, an address is told by that one.
+// An address in no allocation is described by an allocation that is at most this close.
 inline constexpr std::uint64_t heap_near = 64;
 
 struct HeapEvent {
@@ -25,21 +25,21 @@ struct HeapBlock {
     std::uint64_t start = 0, size = 0;
 };
 
-// From an allocation to its free.
+// The time from an allocation to its free.
 struct Life {
     enum class End {
-        none,   // it lives, as far as is known
+        none,   // it is alive, as far as is known
         freed,  //
-        reused, // its free was not recorded, but its address was given out again
-        unseen, // its free was not recorded, and it is not among those alive: lost, or a realloc was under way
+        reused, // its free was not recorded, but its address was allocated again
+        unseen, // its free was not recorded, but it is not alive: the record was lost, or a realloc was under way
     };
     std::uint64_t start = 0, size = 0;
     bool size_known = true;
-    std::optional<HeapEvent> allocated; // nothing: before the history begins, or its record was lost
+    std::optional<HeapEvent> allocated; // not set: it was before the history begins, or its record was lost
     std::optional<HeapEvent> freed;
-    std::vector<HeapEvent> freed_again; // with nothing allocated there in between, as far as was recorded
+    std::vector<HeapEvent> freed_again;                // later frees, with no allocation recorded in between
     std::optional<HeapBlock> resized_from, resized_to; // by a realloc
-    std::uint64_t over_ns = UINT64_MAX;                // known to be over by then
+    std::uint64_t over_ns = UINT64_MAX;                // at this time it is known to have ended
     End end = End::none;
 
     std::uint64_t past_end() const { return size > UINT64_MAX - start ? UINT64_MAX : start + size; }
@@ -51,10 +51,10 @@ struct Life {
     }
 };
 
-// By the address they begin at, each in order of time.
+// Lives by their start address, each list in order of time.
 using Lives = std::map<std::uint64_t, std::vector<Life>>;
 
-// All that lived at the addresses asked for or near them.  One walk over the records, however many are asked for.
+// The lives at or near the given addresses. It walks over the records once, however many addresses there are.
 Lives lives_about(const Heap &heap, std::span<const std::uint64_t> addresses);
 
 } // namespace incident::postmortem

@@ -54,7 +54,7 @@ void read_account(JsonView json, capture::HeapSnapshot &heap) {
     });
 }
 
-// Whether all there is has been read: how many that is, the file's own size says.
+// True if all records have been read; the size of the file says how many there are.
 template <typename Record>
 bool read_records(const capture::Bundle &bundle, const std::string &path, std::uint64_t announced,
                   std::vector<Record> &into, std::vector<std::string> &notes) {

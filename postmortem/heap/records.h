@@ -1,4 +1,4 @@
-// The heap as a bundle has it (capture/collect/heap.h): its account and its records, whoever made them.
+// Reads the heap's account and records from a bundle (capture/collect/heap.h). They may be hostile.
 #pragma once
 
 #include "capture/bundle/bundle.h"
@@ -11,24 +11,25 @@
 namespace incident::postmortem {
 
 inline constexpr std::uint64_t heap_json_max = 8u << 20;
-inline constexpr std::uint64_t heap_file_max = 1u << 30; // of each .bin; the daemon's default is 256 MiB of all
+inline constexpr std::uint64_t heap_file_max = 1u << 30; // for each .bin; the daemon's default is 256 MiB for all
 
 struct Heap {
-    // stacks by id, allocations by address, history by time, equal times as they stood; the numbers are heap.json's.
+    // Sorted: stacks by id, allocations by address, history by time (equal times keep their order). The numbers come
+    // from heap.json.
     capture::HeapSnapshot known;
-    bool live_read = false;         // allocations are all that lived
+    bool live_read = false;         // `allocations` has all live allocations
     std::vector<std::string> notes; // what could not be read
 
     const capture::HeapStackRecord *stack(std::uint64_t id) const; // null: not kept
     bool has_history() const { return !known.history.empty(); }
-    // Calls that left no record: what the history does not have may have happened in one of them.
+    // The number of calls that left no record. An event that the history does not have may be one of them.
     std::uint64_t unrecorded() const;
 };
 
-// nullopt: the bundle has none.
+// nullopt: the bundle has no heap.
 std::optional<Heap> read_heap(const capture::Bundle &bundle);
 
-// Orders the records of a heap that was put together otherwise.
+// Sorts the records of a heap that did not come from read_heap().
 void order(Heap &heap);
 
 } // namespace incident::postmortem

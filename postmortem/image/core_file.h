@@ -1,9 +1,9 @@
-// An ELF core out of notes and memory: headers, program headers, the notes, the bytes.
-//
-// Only what is known gets a PT_LOAD.  The kernel has one for each mapping, with p_filesz 0 where it dumped
-// nothing; gdb 13 then takes a file's bytes from the file NT_FILE names, segment or not, but shows what
-// is in no file as zeros (core_target::xfer_partial: "sections with no contents").  Without a segment it
-// says that the memory cannot be accessed, which is the truth.  lldb 14 and elfutils 0.188 make no difference.
+// Writes an ELF core from notes and memory: headers, program headers, the notes, the bytes.
+// Only known memory gets a PT_LOAD. The kernel writes one for each mapping, with p_filesz 0 if it dumped nothing. For
+// such a segment gdb 13 shows memory that is in no file as zeros (core_target::xfer_partial: "sections with no
+// contents"). Without a segment gdb says that the memory cannot be accessed, which is true. A file's bytes gdb takes
+// from the file that NT_FILE names in both cases. lldb 14 and elfutils 0.188 behave the same with and without such
+// segments.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@ struct CoreSegment {
     std::string_view bytes;
 };
 
-// segments: by address, not overlapping.
+// segments: sorted by address, without overlaps.
 std::string write_core_file(std::string_view notes, const std::vector<CoreSegment> &segments);
-// How long that becomes at most: core_file_overhead + notes + for each segment its bytes and core_segment_overhead.
+// The file is at most this long: core_file_overhead + notes + each segment's bytes and core_segment_overhead.
 inline constexpr std::uint64_t core_file_overhead = 256, core_segment_overhead = 72;
 
 } // namespace incident::postmortem

@@ -1,4 +1,4 @@
-// The memory a core is to hold: pieces from several sources, until it is full.
+// Collects the memory for a core: pieces from several sources, until the core is full.
 #pragma once
 
 #include "capture/os/maps.h"
@@ -14,15 +14,15 @@ namespace incident::postmortem {
 
 class CoreMemory {
 public:
-    // How much longer a piece makes the file, at most.
+    // By how many bytes a piece makes the file longer, at most.
     static std::uint64_t cost(std::uint64_t bytes);
-    // The file may become so much longer, in addition to what is left of earlier allowances.
+    // Allows the file to become this much longer, in addition to what is left of earlier allowances.
     void allow(std::uint64_t bytes) { room_ += bytes; }
-    // What was added first stays, as in ImageMemory.  False, and nothing is added: no room.
+    // Known bytes are not overwritten, as in ImageMemory. Returns false and adds nothing if there is no room.
     bool add(std::uint64_t address, std::string_view bytes);
-    // An ELF file begins there.  Readers look for its headers where a segment begins.
+    // Notes that an ELF file begins there. Readers look for its headers at the start of a segment.
     void begins(std::uint64_t address) { beginnings_.insert(address); }
-    // By address; each within one mapping, with its rights.  Refers to this object's bytes.
+    // The segments by address; each is within one mapping and has its rights. They refer to this object's bytes.
     std::vector<CoreSegment> segments(const capture::Maps &maps) const;
 
 private:

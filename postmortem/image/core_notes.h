@@ -1,4 +1,4 @@
-// The PT_NOTE segment of a core, as the kernel writes it (fs/binfmt_elf.c).
+// Builds the PT_NOTE segment of a core, as the kernel writes it (fs/binfmt_elf.c).
 #pragma once
 
 #include "postmortem/image/crash_image.h"
@@ -21,7 +21,7 @@ class CoreNotes {
 public:
     // One note; name is "CORE" for all of them.
     void add(std::uint32_t type, std::string_view description);
-    void add_prstatus(const CrashImage &image, const ImageThread &thread); // thread.registers: known
+    void add_prstatus(const CrashImage &image, const ImageThread &thread); // needs thread.registers
     void add_prpsinfo(const CrashImage &image);
     void add_files(const std::vector<CoreFileMapping> &mappings);
 

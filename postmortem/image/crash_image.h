@@ -1,6 +1,6 @@
-// A bundle as a debugger would see its process: threads with registers, memory, mappings
-// and the files they came from.  What mini.core is written from and stacks are unwound over.
-// Everything in it is hostile: it came from the process, or with the bundle.
+// A bundle as a debugger would see its process: threads with registers, memory, mappings and the files they came from.
+// mini.core is written from it, and stacks are unwound with it. Everything in it may be hostile, because it came from
+// the process or with the bundle.
 #pragma once
 
 #include "capture/bundle/bundle.h"
@@ -21,18 +21,18 @@ namespace incident::postmortem {
 struct ImageThread {
     std::uint32_t tid = 0;
     std::string comm;
-    bool is_triggers = false;                  // the one it happened in
-    std::optional<user_regs_struct> registers; // as ptrace(2) orders them; nothing: not captured
+    bool is_triggers = false;                  // the incident happened in this thread
+    std::optional<user_regs_struct> registers; // in ptrace(2)'s order; not set: not captured
     std::string in_call;                       // name of the system call it was in; "" none
 };
 
-// A file of which code is mapped.
+// A file whose code is mapped.
 struct ImageModule {
-    std::string path;     // as the process saw it, without " (deleted)"; with deleted: no longer that file
+    std::string path;     // as the process saw it, without " (deleted)"; if `deleted`, it is another file now
     std::string build_id; // hex; "" unknown
     bool deleted = false;
     std::uint64_t start = 0, end = 0; // from its first mapping to the end of its last
-    std::uint64_t first_offset = 0;   // in the file, of the mapping at start
+    std::uint64_t first_offset = 0;   // of the mapping at start, in the file
     std::uint64_t inode = 0;
     std::uint32_t major = 0, minor = 0;
 };
@@ -41,18 +41,18 @@ struct CrashImage {
     std::uint32_t pid = 0, ppid = 0, uid = 0, gid = 0;
     std::string comm, exe;           // exe: as readlink(/proc/PID/exe), may end in " (deleted)"
     std::vector<std::string> argv;   // "" where unknown
-    int signal = 0;                  // what killed it, or what made the rule fire; 0: none
-    std::array<char, 128> siginfo{}; // the kernel's siginfo_t as far as known (sigaction(2)), else zeros
+    int signal = 0;                  // the signal that killed it or made the rule fire; 0: none
+    std::array<char, 128> siginfo{}; // the kernel's siginfo_t (sigaction(2)); unknown parts are zero
     bool has_siginfo = false;
     std::string auxv; // pairs of 8-byte words; "" unknown
     capture::Maps maps;
-    bool maps_whole = false; // every mapping is known; else those around the crash
+    bool maps_whole = false; // every mapping is known; false: only those around the crash
     std::vector<ImageModule> modules;
-    std::vector<ImageThread> threads; // the one it happened in first
+    std::vector<ImageThread> threads; // the first is the one the incident happened in
     ImageMemory memory;
-    std::string abort_message; // what glibc left in memory before abort(3); "" none found
+    std::string abort_message; // the message that glibc left in memory before abort(3); "" none found
     std::string perf_map;      // /tmp/perf-PID.map; "" none
-    bool living = false;       // it was not dying: registers are those of the last entry to the kernel
+    bool living = false;       // it was not dying; its registers are those of the last entry to the kernel
 
     // The value of an auxiliary vector entry (AT_PHDR …, getauxval(3)).
     std::optional<std::uint64_t> aux(std::uint64_t type) const;

@@ -1,5 +1,5 @@
-// What debuggers look for in a process's memory and nobody captured, though it is known from elsewhere: the
-// list of loaded files, glibc's list of threads, the ELF headers with the build-ids.
+// Makes memory that debuggers look for but nobody captured. Its content is known from elsewhere: the list of loaded
+// files, glibc's list of threads, the ELF headers with the build-ids.
 #pragma once
 
 #include "postmortem/image/loaded_modules.h"
@@ -11,11 +11,11 @@
 namespace incident::postmortem {
 
 struct DebuggerMemory {
-    std::vector<MadeMemory> over;  // comes before what was captured
-    std::vector<MadeMemory> under; // fills the gaps in it
+    std::vector<MadeMemory> over;  // replaces captured bytes
+    std::vector<MadeMemory> under; // fills gaps between captured bytes
 };
 
-// notes: is told what could not be made, and what had to be made up.
+// `notes` gets what could not be made, and what had to be invented.
 DebuggerMemory make_debugger_memory(const CrashImage &image, const LoadedModules &modules,
                                     std::vector<std::string> &notes);
 

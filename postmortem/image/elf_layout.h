@@ -1,5 +1,5 @@
-// What a core needs to know of the ELF files that were mapped: where they were loaded and what
-// their program headers point at.  The bytes may come from memory where the file is gone.  Everything is hostile.
+// Reads what a core needs from the mapped ELF files: where they were loaded, and what their program headers point at.
+// If a file is gone, its bytes may come from memory. Everything may be hostile.
 #pragma once
 
 #include "capture/os/elf_headers.h"
@@ -18,41 +18,41 @@ struct ElfSegment {
     std::uint64_t offset = 0, file_size = 0;
     std::uint64_t address = 0, memory_size = 0; // before the load bias is added
 
-    // Its bytes that are in the file, [offset, offset + file_size), do not wrap; nor do those in memory.
+    // True if the range in the file, [offset, offset + file_size), and the range in memory do not overflow.
     bool sane() const;
 };
 
 struct ElfLayout {
-    bool relocatable = false; // ET_DYN: shared object or position-independent executable; else ET_EXEC
+    bool relocatable = false; // ET_DYN: shared object or position-independent executable; false: ET_EXEC
     std::uint64_t entry = 0;
     std::uint64_t headers_offset = 0; // of the program headers, in the file
     std::uint16_t headers = 0;
-    std::vector<ElfSegment> segments; // all program headers, those that are not sane() left out
+    std::vector<ElfSegment> segments; // all program headers that are sane()
 
     const ElfSegment *first(std::uint32_t type) const;
     // The PT_LOAD that maps a byte of the file.
     const ElfSegment *load_of_offset(std::uint64_t offset) const;
-    // What is added to the file's addresses, where its byte first_offset (of a page's start) is
-    // mapped at start.  Nothing: no PT_LOAD maps that, or an ET_EXEC is not where it says.
+    // The bias that is added to the file's addresses, if its byte first_offset (the start of a page) is mapped at
+    // `start`. Not set if no PT_LOAD maps that byte, or if an ET_EXEC is not at its own address.
     std::optional<std::uint64_t> bias(std::uint64_t start, std::uint64_t first_offset) const;
-    // The program headers' address without the bias; nothing: they are not loaded.
+    // The program headers' address without the bias; not set if they are not loaded.
     std::optional<std::uint64_t> headers_address() const;
-    // The address of a loaded byte of the file, without the bias, lies in a writable PT_LOAD.
+    // True if an address, without the bias, lies in a writable PT_LOAD.
     bool writable(std::uint64_t address) const;
 };
 
 using capture::ElfReader;
 using capture::reader_of;
 
-// Errors: not a 64-bit little-endian x86 ELF file that can be executed or loaded.
+// Returns an Error if it is not a 64-bit little-endian x86 ELF file that can be executed or loaded.
 Result<ElfLayout> read_elf_layout(const ElfReader &read);
 
-// A segment's bytes in the file; "" where they are not to be had or more than `most`.
+// A segment's bytes in the file; "" if they cannot be read or are more than `most`.
 std::string segment_bytes(const ElfReader &read, const ElfSegment &segment, std::uint64_t most);
 
-// The bytes of the file from its beginning on that hold the ELF header, the program headers and
-// the build-id notes, as far as the first PT_LOAD maps them: what tells a debugger which file it
-// is.  At least a page, at most elf_head_max; "" where they cannot be read.
+// The beginning of the file, with the ELF header, the program headers and the build-id notes, as far as the first
+// PT_LOAD maps them. A debugger needs it to see which file it is. At least a page, at most elf_head_max; "" if it
+// cannot be read.
 std::string elf_head(const ElfReader &read, const ElfLayout &layout);
 
 inline constexpr std::uint64_t page_size = 4096;

@@ -1,4 +1,4 @@
-// A few symbols' addresses out of an ELF file's tables.  Hostile input, as elf_layout.h's.
+// Finds the addresses of a few symbols in an ELF file's tables. The input may be hostile, as in elf_layout.h.
 #pragma once
 
 #include "postmortem/image/elf_layout.h"
@@ -11,8 +11,8 @@
 
 namespace incident::postmortem {
 
-// Addresses before the load bias is added; names that are not defined, or whose tables are not to be had
-// or larger than symbol_table_max, are not in it.  Looks into .symtab and .dynsym.
+// Looks into .symtab and .dynsym, and returns addresses without the load bias. A name is missing if it is not defined,
+// or if its table cannot be read or is larger than symbol_table_max.
 std::map<std::string, std::uint64_t, std::less<>> find_symbols(const ElfReader &read,
                                                                const std::vector<std::string_view> &names);
 

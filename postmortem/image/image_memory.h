@@ -1,4 +1,4 @@
-// What is known of a process's memory: pieces that do not overlap, by address.
+// The known parts of a process's memory: pieces by address that do not overlap.
 #pragma once
 
 #include <cstddef>
@@ -13,13 +13,13 @@ namespace incident::postmortem {
 
 class ImageMemory {
 public:
-    // Where bytes are known already, what was added first stays; pieces that touch become one.
+    // Known bytes are not overwritten. Pieces that touch become one.
     void add(std::uint64_t address, std::string_view bytes);
-    // Copies what is known from address up to the first gap; the number of bytes copied.
+    // Copies known bytes from `address` to the first gap; returns their number.
     std::size_t read(std::uint64_t address, std::span<char> into) const;
     std::optional<std::uint64_t> word(std::uint64_t address) const;
-    // The text at address up to a NUL, at most `most` bytes; nothing where its beginning is unknown.
-    // cut: no NUL was reached.
+    // The text at `address` up to a NUL, at most `most` bytes; not set if its beginning is unknown. `cut`: no NUL was
+    // reached.
     std::optional<std::string> text(std::uint64_t address, std::size_t most, bool *cut = nullptr) const;
     const std::map<std::uint64_t, std::string> &pieces() const { return pieces_; }
 

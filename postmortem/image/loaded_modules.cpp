@@ -48,7 +48,7 @@ LoadedModules::LoadedModules(const CrashImage &image, const std::vector<ModuleFi
             vdso_ = std::move(*elf);
 }
 
-// What is wrong with the module, or "".
+// Returns what is wrong with the module, or "".
 std::string LoadedModules::load(std::size_t i, const std::vector<ModuleFile> &files) {
     const ImageModule &module = image_.modules[i];
     const bool has_file = i < files.size() && files[i].file;
@@ -93,7 +93,7 @@ bool LoadedModules::as_in_file(const capture::Mapping &mapping) const {
     const ImageModule *module = image_.module_at(mapping.start);
     if (!module || module->path != mapping.path)
         return true;
-    // What was relocated and then made read-only (PT_GNU_RELRO) lies in a writable segment.
+    // Memory that was relocated and then made read-only (PT_GNU_RELRO) lies in a writable segment.
     const std::size_t i = module - image_.modules.data();
     const auto &elf = elves_[i];
     if (changed_[i])

@@ -1,4 +1,4 @@
-// A crash image's modules with their ELF headers: what was loaded where.
+// The ELF headers of a crash image's modules: what was loaded where.
 #pragma once
 
 #include "postmortem/image/elf_layout.h"
@@ -13,32 +13,32 @@ namespace incident::postmortem {
 
 struct LoadedElf {
     ElfLayout layout;
-    std::uint64_t bias = 0; // what is added to the layout's addresses
-    ElfReader file;         // empty: the headers were read out of captured memory
-    bool verified = false;  // the file is the one that was mapped, byte for byte
+    std::uint64_t bias = 0; // is added to the layout's addresses
+    ElfReader file;         // empty: the headers come from captured memory
+    bool verified = false;  // the file is exactly the one that was mapped
 };
 
-inline constexpr std::size_t module_notes_max = 32; // files named in the notes; the others are counted
+inline constexpr std::size_t module_notes_max = 32; // this many files are named in the notes; the others are counted
 
 class LoadedModules {
 public:
-    // notes: is told of each module whose headers cannot be had.
+    // `notes` gets each module whose headers cannot be read.
     LoadedModules(const CrashImage &image, const std::vector<ModuleFile> &files, std::vector<std::string> &notes);
 
     const std::vector<std::optional<LoadedElf>> &all() const { return elves_; } // indexed as image.modules
-    // The program: what the kernel was told to execute.  Nothing: not known.
+    // The program that the kernel was told to execute; not set if unknown.
     std::optional<std::size_t> executable() const { return executable_; }
     const LoadedElf *executable_elf() const {
         return executable_ && elves_[*executable_] ? &*elves_[*executable_] : nullptr;
     }
     // Where ld.so is; 0: none.
     std::uint64_t loader_address() const { return loader_address_; }
-    // Its interpreter's path (PT_INTERP); "" none, or not known.
+    // The program's interpreter (PT_INTERP); "" if it has none or it is unknown.
     const std::string &interpreter() const { return interpreter_; }
-    const std::optional<LoadedElf> &vdso() const { return vdso_; } // where its pages were captured
+    const std::optional<LoadedElf> &vdso() const { return vdso_; } // set if its pages were captured
 
-    // A mapping of a file shows what the file has: it was neither written to nor relocated, and the file
-    // is not another now.
+    // True if a mapping has the same bytes as its file: it was neither written to nor relocated, and the file is still
+    // the same one.
     bool as_in_file(const capture::Mapping &mapping) const;
 
 private:

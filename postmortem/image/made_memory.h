@@ -1,4 +1,4 @@
-// Bytes that stand at an address though nobody read them there.
+// Bytes for an address that were made, not captured.
 #pragma once
 
 #include <cstdint>

@@ -59,7 +59,7 @@ private:
     LoadedModules modules_;
 };
 
-// Where there is none: what debuggers find the program and its interpreter by.
+// The auxiliary vector. If none was captured, it is made: debuggers find the program and its interpreter by it.
 std::string CoreBuilder::auxv() {
     if (!image_.auxv.empty())
         return image_.auxv.substr(0, image_.auxv.size() & ~(sizeof(Elf64_auxv_t) - 1));

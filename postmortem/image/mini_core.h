@@ -1,5 +1,5 @@
-// mini.core: an ELF core written from what a bundle holds, for plain debuggers.  It stands in for the
-// core there is not: the process was killed (SIGKILL, OOM), or was not allowed one.
+// Writes mini.core: an ELF core from the contents of a bundle, for plain debuggers. It is needed if there is no full
+// core because the process was killed (SIGKILL, OOM) or was not allowed one.
 #pragma once
 
 #include "postmortem/image/crash_image.h"
@@ -12,12 +12,12 @@ namespace incident::postmortem {
 
 struct MiniCore {
     std::string bytes;
-    std::vector<std::string> notes; // what had to be left out or made up, and why
+    std::vector<std::string> notes; // what had to be left out or invented, and why
 };
 
-// files: as open_module_files(image) gave them.  The same image and files make the same bytes.
-// The files' headers are parsed: to be called where a crash of that does no harm.
-// Errors: no thread's registers are known; a 32-bit process.
+// `files` come from open_module_files(image). The same image and files give the same bytes. Call it only where a crash
+// does no harm, because it parses the files' headers. Returns an Error if no thread's registers are known, or for a
+// 32-bit process.
 Result<MiniCore> make_mini_core(const CrashImage &image, const std::vector<ModuleFile> &files);
 
 inline constexpr std::uint64_t mini_core_max = 64u << 20;           // bytes of the file

@@ -1,4 +1,4 @@
-// The bytes of an object as they stand in an ELF file or in a process's memory.
+// Converts an object to the bytes that it has in an ELF file or in a process's memory.
 #pragma once
 
 #include <string>

@@ -19,7 +19,7 @@ struct ListNode { // list_t, include/list_t.h
     std::uint64_t next = 0, previous = 0;
 };
 
-// Where glibc has what, as libthread_db finds out.
+// The offsets in glibc's structures, found in the same way as libthread_db does.
 struct ThreadLayout {
     std::uint32_t size = 0, list = 0, tid = 0; // of struct pthread, and offsets in it; bytes
     std::uint64_t used = 0, user = 0;          // addresses of the heads of its two lists
@@ -168,7 +168,8 @@ struct Descriptor {
     bool captured = false;
 };
 
-// Where glibc's threads have their struct pthread.  Others (made with a bare clone(2)) share one or have none.
+// The addresses of the struct pthread of glibc's threads. Other threads (made with a bare clone(2)) share one or have
+// none.
 std::vector<Descriptor> descriptors_of(const CrashImage &image, const ThreadLayout &layout) {
     std::map<std::uint64_t, Descriptor> all; // by address
     std::string bytes(layout.size, '\0');

@@ -1,7 +1,7 @@
-// glibc's lists of its threads, for libthread_db: without them gdb says at length that it cannot use it,
-// and does not know threads by their pthread_t.  What they consist of is known: each thread's struct
-// pthread begins where its fs register points, and glibc exports where in it the list's pointers are
-// (nptl_db/structs.def of glibc; from 2.34 on, which has the lists in ld.so or a static program).
+// Rebuilds glibc's lists of its threads, for libthread_db. Without them gdb prints long warnings that it cannot use
+// libthread_db, and does not know the threads' pthread_t. The lists can be rebuilt: each thread's struct pthread begins
+// where its fs register points, and glibc exports the offsets of the list's pointers in it (nptl_db/structs.def of
+// glibc, from 2.34 on, which has the lists in ld.so or in a static program).
 #pragma once
 
 #include "postmortem/image/loaded_modules.h"
@@ -14,11 +14,12 @@ namespace incident::postmortem {
 
 struct ThreadList {
     std::vector<MadeMemory> pieces;
-    // Threads whose struct pthread was not captured: of theirs all but thread id, address and list pointers is zeros.
+    // The number of threads whose struct pthread was not captured. For these all fields except thread id, address and
+    // list pointers are zero.
     std::size_t made_up = 0;
 };
 
-// Nothing: not such a glibc, or captured lists that do not fit the threads there are.
+// Not set if it is not such a glibc, or if captured lists do not fit the threads.
 std::optional<ThreadList> make_thread_list(const CrashImage &image, const LoadedModules &modules);
 
 } // namespace incident::postmortem

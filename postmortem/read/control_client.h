@@ -1,4 +1,4 @@
-// One question to the running daemon over its control socket.
+// Sends one question to the running daemon over its control socket.
 #pragma once
 
 #include "capture/os/result.h"

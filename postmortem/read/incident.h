@@ -1,5 +1,4 @@
-// incident.json as a reader sees it: the document, and the few values that other
-// code computes with, typed.
+// incident.json: the document, and typed access to the few values that other code computes with.
 #pragma once
 
 #include "capture/bundle/bundle.h"
@@ -16,17 +15,17 @@ namespace incident::postmortem {
 class Incident {
 public:
     static Result<Incident> read(const capture::Bundle &bundle);
-    // text: incident.json's; name: of the bundle, for messages; auxv: process/auxv, "" unknown.
+    // `text` is incident.json's, `name` the bundle's for messages, `auxv` the file process/auxv ("" unknown).
     static Result<Incident> parse(std::string_view text, const std::string &name, std::string auxv = "");
 
     JsonView view() const { return document_; }
     const Json &document() const { return document_; }
 
     std::uint32_t pid() const;
-    std::uint32_t tid() const; // of the thread it happened in; 0 unknown
+    std::uint32_t tid() const; // the thread it happened in; 0 unknown
     std::string comm() const;
     std::string exe() const;
-    int signal() const;                             // what killed it; 0 none known
+    int signal() const;                             // the signal that killed it; 0 none known
     std::optional<std::int64_t> trigger_ns() const; // monotonic, as the timeline's t_ns
     std::optional<std::int64_t> trigger_wall_ns() const;
     capture::DeathIdentity death() const;
@@ -37,22 +36,22 @@ private:
     std::string auxv_;
 };
 
-// The object of incident.json that says what made the rule fire: named after the kind.
+// The object of incident.json that says what made the rule fire. It is named after the kind.
 JsonView trigger_detail(JsonView incident);
 
 inline constexpr std::uint64_t incident_json_max = 8u << 20;
 inline constexpr std::uint64_t auxv_max = 64u << 10;
 inline constexpr std::uint64_t threads_json_max = 64u << 20;
 
-// The bundle an ID names.  Errors are what the user is to read.
+// The bundle that an ID names. Errors are written for the user.
 struct OpenedBundle {
     capture::Bundle bundle;
     std::string path; // <state>/incidents/<name>, or as given
 };
 Result<capture::IncidentsDir> open_incidents(const Session &session);
-// id: as IncidentsDir::resolve() has it, or, where there is a '/' in it, the bundle's directory.
+// `id` is what IncidentsDir::resolve() accepts or, if it has a '/', the bundle's directory.
 Result<OpenedBundle> open_bundle(const Session &session, const std::string &id);
-// A JSON file of a bundle; the Error names the bundle and the file.
+// Reads a JSON file of a bundle; the Error names the bundle and the file.
 Result<Json> read_json(const capture::Bundle &bundle, const std::string &file, std::uint64_t cap);
 
 } // namespace incident::postmortem

@@ -1,5 +1,5 @@
-// A few values out of a JSON object without building a document: `list` reads
-// thousands of bundles, of which it shows five short strings each.
+// Reads a few values of a JSON object without building a document. This is for `list`, which reads thousands of bundles
+// and shows five short strings of each.
 #pragma once
 
 #include <span>
@@ -9,8 +9,8 @@
 
 namespace incident::postmortem {
 
-// paths: "rule", "process.exe", "core.join".  For each the string's value or the scalar's text; "" where there is none.
-// Returns false where the text is no JSON object.
+// `paths` are "rule", "process.exe", "core.join" and so on. For each path the result has the string's value or the
+// scalar's text; "" if there is none. Returns false if the text is not a JSON object.
 bool skim_json(std::string_view text, std::span<const std::string_view> paths, std::vector<std::string> &values);
 
 } // namespace incident::postmortem

@@ -1,4 +1,4 @@
-// What everything of incidentctl works with: where incidents are, and where to print.
+// What all verbs of incidentctl share: where incidents are, and where to print.
 #pragma once
 
 #include "capture/core/core_link.h"
@@ -15,14 +15,14 @@ namespace incident::postmortem {
 
 using CoreFinder = std::function<Result<capture::CoreLink>(const capture::DeathIdentity &)>;
 
-// All of it replaceable by a test.
+// A test can replace each member.
 struct Session {
     Output &out;
     Output &err;
     std::string state = "/var/lib/incidentd";
     bool json = false;
     CoreFinder find_core; // asks the journal
-    // Where incidentd looks for rules when nothing else is said.
+    // Where incidentd looks for rules by default.
     std::vector<std::string> rules = {"/usr/share/incidentd/rules.d", "/etc/incidentd/rules.d"};
 
     // "incidentctl: TEXT" on the error output; text may hold hostile bytes.

@@ -1,4 +1,4 @@
-// An incident as the rules saw it: what `incidentctl replay` asks edited rules about.
+// An incident as the rules saw it. `incidentctl replay` gives it to edited rules.
 #pragma once
 
 #include "postmortem/read/incident.h"
@@ -7,14 +7,14 @@
 
 namespace incident::postmortem {
 
-// A tracepoint's format as a bundle has it, by "CATEGORY:NAME".
+// The tracepoint formats that bundles contain, by "CATEGORY:NAME".
 using TracepointFormats = std::map<std::string, std::string>;
 
-// Error: what of the incident is missing to ask again.  Times become those of the wall clock,
-// so that incidents of several boots have one order.
+// Returns an Error if the incident lacks something that the rules need. Times are converted to the wall clock, so that
+// incidents of several boots have one order.
 Result<rules::Recorded> recorded_firing(const Incident &incident, const rules::Lookups &lookups);
 
-// Adds the format that the incident's trigger was made by, if it is a tracepoint's.
+// Adds the format of the incident's trigger, if that is a tracepoint.
 void add_format(const Incident &incident, TracepointFormats &formats);
 
 } // namespace incident::postmortem

@@ -27,7 +27,7 @@ std::string arguments(JsonView args) {
     return text;
 }
 
-// Where the frames end, if that is not where the stack does.
+// Says where the frames end, if the stack goes on.
 std::string stack_end(JsonView stack) {
     const std::string reason = printable(stack["reason"].shown());
     if (!stack["truncated"].flag())
@@ -81,7 +81,7 @@ std::string thread_call(JsonView thread) {
 
 namespace {
 
-// What is particular about how a frame came to be; most were called and unwound by their tables.
+// Says how a frame was found, if it was not simply called and unwound by its tables.
 std::string frame_mark(JsonView frame) {
     const std::string_view how = frame["how"].text();
     if (frame["inline"].flag())

@@ -1,4 +1,4 @@
-// threads.json as text: one thread, one frame, one register set.
+// Shows parts of threads.json as text: a thread, a frame, a set of registers.
 #pragma once
 
 #include "postmortem/read/json_view.h"
@@ -12,19 +12,19 @@ namespace incident::postmortem {
 
 // "python3[1234]", printable.
 std::string thread_title(JsonView thread);
-// Whether it is the one the incident happened in.
+// True if the incident happened in this thread.
 bool is_triggers_thread(JsonView incident, JsonView thread);
-// What a thread of the bundle is to the incident: "crashed" only where a fatal signal hit it, "exited", "triggered"
-// (what it did made the rule fire), else "thread".
+// The thread's role in the incident: "crashed" (only if a fatal signal hit it), "exited", "triggered" (its action made
+// the rule fire), or "thread".
 std::string_view thread_role(JsonView incident, JsonView thread);
-// "in futex(0x7f…, FUTEX_WAIT) for 1.2 s", "after close(3) = 0"; "" where nothing is known.
+// "in futex(0x7f…, FUTEX_WAIT) for 1.2 s", "after close(3) = 0"; "" if nothing is known.
 std::string thread_call(JsonView thread);
 // "#0  0x00007f… raise+0x12 (/lib/…/libc.so.6) at raise.c:26"
 std::string frame_line(std::size_t number, JsonView frame);
-// User frames, one line each, at most `most`; then how they were unwound and what is cut or missing.
+// User frames, one on each line, at most `most`. Then a line says how they were unwound and what is cut or missing.
 std::vector<std::string> stack_lines(JsonView thread, std::size_t most);
 std::vector<std::string> kernel_stack_lines(JsonView thread);
-// Four registers a line.
+// All registers, four on each line.
 std::vector<std::string> register_lines(JsonView thread);
 
 } // namespace incident::postmortem

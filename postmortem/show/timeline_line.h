@@ -1,4 +1,4 @@
-// A line of timeline.jsonl: whether it is asked for, and as text.
+// Decides whether a line of timeline.jsonl is wanted, and shows it as text.
 #pragma once
 
 #include "postmortem/terminal/output.h"
@@ -26,7 +26,8 @@ struct TimelineQuery {
 
 struct TimelineStyle {
     std::int64_t trigger_ns = 0;
-    std::unordered_map<std::uint64_t, std::string> comms; // by tid, printable; with two or more, a column shows whose
+    std::unordered_map<std::uint64_t, std::string>
+        comms; // by tid, printable; if there are several, a column shows them
 };
 
 std::string timeline_line(simdjson::dom::element event, const TimelineStyle &style, const Output &out);

@@ -1,4 +1,4 @@
-// A verdict as text: each claim, and under it the facts it rests on.
+// Shows a verdict as text: each claim, and under it the facts that support it.
 #pragma once
 
 #include "postmortem/read/json_view.h"
@@ -8,7 +8,7 @@
 
 namespace incident::postmortem {
 
-// verdict: as in incident.json; nothing where there is none.  Printable.
+// `verdict` is incident.json's. The result is printable, and empty if there is no verdict.
 std::vector<std::string> verdict_lines(JsonView verdict);
 
 } // namespace incident::postmortem

@@ -1,4 +1,4 @@
-// Starting programs, and not dying of a signal that is theirs.
+// Starts programs, and keeps incidentctl alive when a signal is meant for them.
 #pragma once
 
 #include "capture/os/result.h"
@@ -11,7 +11,7 @@
 namespace incident::postmortem {
 
 struct SpawnOptions {
-    int input = -1, output = -1, error = -1;                      // its standard ones; -1: ours
+    int input = -1, output = -1, error = -1;                      // its standard streams; -1: ours
     std::vector<std::pair<std::string, std::string>> environment; // on top of ours
 };
 
@@ -21,8 +21,8 @@ Result<pid_t> spawn(const std::vector<std::string> &argv, const SpawnOptions &op
 // waitpid's status.
 Result<int> wait_child(pid_t child);
 
-// Holds back what would end the program while something must be put away first: SIGINT,
-// SIGTERM, SIGHUP, SIGQUIT, and SIGCHLD so that it can be waited for.
+// Delays signals that would end the program before it has cleaned up: SIGINT, SIGTERM, SIGHUP, SIGQUIT. SIGCHLD is
+// blocked too, so that it can be waited for.
 class SignalScope {
 public:
     SignalScope();

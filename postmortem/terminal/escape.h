@@ -1,6 +1,5 @@
-// Text out of a bundle as a terminal may see it.  Whoever controls a process
-// controls its comm, paths and arguments, so bytes that a terminal would act on
-// never reach one.
+// Makes text from a bundle safe for a terminal. Whoever controls a process controls its comm, paths and arguments, so
+// bytes that a terminal would act on must not reach it.
 #pragma once
 
 #include <string>
@@ -13,17 +12,17 @@ namespace incident::postmortem {
 // Backslashes stay as they are: texts that were escaped before must not grow.
 std::string printable(std::string_view text);
 
-// The same of a text of several lines; all but the first are indented by so many spaces at least, so that none can pass
-// for the beginning of another text.  Without a newline at its end.
+// The same for a text of several lines. All lines except the first are indented by at least this many spaces, so that
+// none looks like the beginning of another text. The result has no newline at its end.
 std::string printable_lines(std::string_view text, std::size_t indent);
 
-// At most width columns, counting one a code point; what is cut ends in "…".
+// Cuts a text to at most `width` columns; a cut text ends in "…". Each code point counts as one column.
 std::string clipped(std::string_view printable_text, std::size_t width);
 
-// Columns a printable text takes, counting one a code point.
+// The columns that a printable text takes. Each code point counts as one.
 std::size_t columns(std::string_view printable_text);
 
-// printable text followed by as many spaces as fill width columns.
+// A printable text, filled with spaces to `width` columns.
 std::string padded(std::string_view printable_text, std::size_t width);
 
 } // namespace incident::postmortem

@@ -16,9 +16,9 @@ class Output {
 public:
     virtual ~Output() = default;
     virtual void write(std::string_view text) = 0;
-    // The reader has gone (head, a pager that was quit): writing more is wasted.
+    // The reader has gone (head, or a pager that was closed), so nothing more needs to be written.
     virtual bool closed() const { return false; }
-    // Long output is coming: on a terminal it goes through the pager from here on.
+    // Announces long output: on a terminal it goes through the pager from now on.
     virtual void page() {}
     virtual void flush() {}
     virtual bool terminal() const { return false; }
@@ -28,7 +28,7 @@ public:
         write(text);
         write("\n");
     }
-    // text in a colour where colours are wanted; text has to be printable already.
+    // Adds a colour to a text if colours are wanted. The text must be printable already.
     std::string tone(Tone tone, std::string_view text) const;
 
 protected:
@@ -44,7 +44,7 @@ private:
     std::string text_;
 };
 
-// Buffered; what could not be written is kept as an error, EPIPE only as closed().
+// Buffers its output. A failed write is kept as an error; EPIPE only sets closed().
 class FdOutput : public Output {
 public:
     explicit FdOutput(int fd);

@@ -107,18 +107,18 @@ Result<std::int64_t> parse_duration(std::string_view text) {
     return static_cast<std::int64_t>(negative ? -total : total);
 }
 
-Result<std::int64_t> parse_moment(std::string_view text, std::int64_t now_ns) {
+Result<std::int64_t> parse_time(std::string_view text, std::int64_t now_ns) {
     if (text.starts_with('@')) {
         if (const auto seconds = parse_duration(text.substr(1)))
             return *seconds;
     } else if (text == "today" || text == "yesterday") {
         const std::string midnight = local_time(now_ns - (text == "today" ? 0 : 86400 * second_ns)).substr(0, 10);
-        if (const auto moment = parse_calendar(midnight, now_ns))
-            return *moment;
+        if (const auto instant = parse_calendar(midnight, now_ns))
+            return *instant;
     } else if (const auto duration = parse_duration(without_ago(text))) {
         return now_ns - std::abs(*duration);
-    } else if (const auto moment = parse_calendar(std::string(text), now_ns)) {
-        return *moment;
+    } else if (const auto instant = parse_calendar(std::string(text), now_ns)) {
+        return *instant;
     }
     return fail(fmt::format("'{}' is neither a time such as \"2026-11-21 15:04\" nor a duration such as 2h", text));
 }

@@ -1,4 +1,4 @@
-// Times as people write and read them.
+// Reads and writes times in the forms that people use.
 #pragma once
 
 #include "capture/os/result.h"
@@ -13,11 +13,11 @@ namespace incident::postmortem {
 // "250ms", "30s", "5m", "2h", "1h30m", "1d"; a bare number is seconds.  Negative with a leading '-'.
 Result<std::int64_t> parse_duration(std::string_view text);
 
-// A moment in the past as realtime nanoseconds: a duration before now ("2h", "-2h", "2h ago"), "@SECONDS",
+// Reads a time in the past, as realtime nanoseconds: a duration before now ("2h", "-2h", "2h ago"), "@SECONDS",
 // "today", "yesterday", "2026-11-21", "2026-11-21 15:04[:05]", "15:04[:05]" of today; local time.
-Result<std::int64_t> parse_moment(std::string_view text, std::int64_t now_ns);
+Result<std::int64_t> parse_time(std::string_view text, std::int64_t now_ns);
 
-// "20261121T150405.123Z", as bundle names begin.
+// "20261121T150405.123Z", the beginning of bundle names.
 std::optional<std::int64_t> parse_name_time(std::string_view text);
 // "2026-11-21T15:04:05.123456789Z", also with an offset such as +01:00.
 std::optional<std::int64_t> parse_iso_time(std::string_view text);

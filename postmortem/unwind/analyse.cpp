@@ -41,7 +41,7 @@ public:
     Analysis run() {
         find_all();
         for (unsigned round = 0; options_.debuginfod && round < debuginfod_rounds_max && fetch(); ++round) {
-            // All again, with what has come; time spent waiting for it is not the analysis's.
+            // Start again with the new files; the time spent waiting for them does not count.
             Findings before = std::exchange(findings_, {});
             findings_.stacks.resize(before.stacks.size());
             findings_.modules.resize(before.modules.size());
@@ -134,7 +134,7 @@ bool Analyser::find_some(std::chrono::milliseconds time) {
     if (end.done)
         return false;
     std::uint32_t blamed = end.progress;
-    // Where it is memory that lacks, debug information has taken most of it, and a stack can do without.
+    // If memory ran out, debug information took most of it, and a stack can be unwound without it.
     constexpr auto debug = static_cast<std::uint32_t>(Part::debug);
     if (end.out_of_memory && blamed % 2 != debug && !poison_.contains(blamed + debug))
         blamed += debug;
@@ -153,7 +153,7 @@ void Analyser::find_all() {
     }
 }
 
-// What modules on a stack lack and were not asked for yet; true: something has come.
+// Fetches missing files of modules on a stack, each only once; returns true if something came.
 bool Analyser::fetch() {
     std::vector<Wanted> wanted;
     for (std::size_t i = 0; i < image_.modules.size(); ++i) {

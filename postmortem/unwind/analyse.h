@@ -1,4 +1,4 @@
-// A bundle's stacks unwound and named, offline, whatever its bytes and the files beside it hold.
+// Unwinds and names a bundle's stacks offline. The bundle's bytes and the files may be hostile.
 #pragma once
 
 #include "capture/collect/heap.h"
@@ -15,37 +15,38 @@
 namespace incident::postmortem {
 
 struct AnalyseOptions {
-    // Of all children together; one that does not come to its end leaves half of what is left to the next.
+    // For all children together. Each child may use half of the time that is left, so that the next has some if it
+    // fails.
     std::chrono::milliseconds time{10000};
-    std::uint64_t memory_bytes = 1u << 30;            // each child, beyond what it was born with
+    std::uint64_t memory_bytes = 1u << 30;            // for each child, in addition to what it starts with
     unsigned cpu_seconds = 10;                        // each child
     unsigned frames_max = 256;                        // a thread
     std::chrono::milliseconds call_stacks_time{3000}; // for call stacks of the heap, of each child
-    bool debuginfod = false; // ask the servers of $DEBUGINFOD_URLS for what modules on a stack lack
+    bool debuginfod = false; // ask the servers of $DEBUGINFOD_URLS for the missing files of modules on a stack
     std::chrono::milliseconds debuginfod_time{60000}; // for all of its downloads
     std::string debug_root = "/usr/lib/debug";
-    // The bundle is of this boot: where the pages of its vdso were not captured, they are the ones mapped here.
+    // The bundle was written in this boot. If its vdso was not captured, our own mapped vdso has the same bytes.
     bool this_boot = false;
-    bool install_hints = true; // ask dpkg whose the modules without debug info are
+    bool install_hints = true; // ask dpkg for the packages of modules without debug info
 };
 
-// How often a child is started again without the module that ended the one before.
+// How many times a child is started again, each time without the module that ended the previous one.
 inline constexpr unsigned analyse_reruns_max = 4;
-// How often debuginfod is asked for what came on a stack since it was asked.
+// How many times debuginfod is asked again for modules that have newly appeared on a stack.
 inline constexpr unsigned debuginfod_rounds_max = 4;
 
-// More work on the same hostile files, done in the same capped child after the stacks.
+// Other work on the same hostile files. The same capped child does it after the stacks.
 struct ChildWork {
     std::function<Json()> work;
-    Json result; // null: it did not come to its end
+    Json result; // null: it did not finish
 };
 
 // Call stacks of the heap, the most wanted first.
 using CallStackRecords = std::span<const capture::HeapStackRecord *const>;
 
-// files: of open_module_files, one for each of image.modules.  All parsing happens in capped children; what
-// ended one stands in the notes, and threads it had not come to have their instruction pointer only.  Call stacks
-// come after all else; those there was no time for are not in the answer.
+// `files` come from open_module_files, one for each of image.modules. All parsing happens in capped children. If one
+// dies, the notes say why, and threads that were not unwound have only their instruction pointer. Call stacks come
+// last; if the time is over, the rest of them is missing in the answer.
 Analysis analyse(const CrashImage &image, const std::vector<ModuleFile> &files, const AnalyseOptions &options,
                  ChildWork *more = nullptr, CallStackRecords call_stacks = {});
 

@@ -90,7 +90,7 @@ private:
     JsonView json_;
 };
 
-// What each part consists of, once for both ways.
+// The members of each part, listed once for reading and writing.
 template <typename T, typename Part>
 concept Either = std::same_as<std::remove_const_t<T>, Part>;
 

@@ -1,5 +1,5 @@
-// What the bytes of a bundle say once the files of its modules are read beside them: stacks unwound,
-// the faulting instruction, the arguments it had, an exception under way.  Plain data, JSON out and in.
+// The result of analysing a bundle together with the files of its modules: unwound stacks, the faulting instruction,
+// arguments, an exception under way. Plain data, which is written to JSON and read from it.
 #pragma once
 
 #include "postmortem/read/json_view.h"
@@ -13,15 +13,15 @@
 namespace incident::postmortem {
 
 struct Frame {
-    std::uint64_t ip = 0;     // from the second on a return address; an inlined function has its caller's
-    std::string module;       // path, "[vdso]", "jit/anon"; "" in no mapping known
+    std::uint64_t ip = 0;     // in all frames except the first a return address; an inlined function has its caller's
+    std::string module;       // path, "[vdso]", "jit/anon"; "" if it is in no known mapping
     std::string build_id;     // hex; "" unknown
     std::uint64_t offset = 0; // of ip in the file
     // Demangled and without its parameter list, as gdb prints it in a backtrace: "ns::C::f"; "" unknown.
     std::string symbol;
     std::uint64_t symbol_offset = 0; // ip - the function's entry; 0 of an inlined one
     bool inlined = false;
-    std::string file; // as the compiler was given it, made absolute where it said its directory; "" unknown
+    std::string file; // the compiler's name of it, absolute if the directory is known; "" unknown
     unsigned line = 0, column = 0;
     // "registers", "CFI", "frame pointer", "return address at the stack pointer", "signal frame", "inline", "tail call"
     std::string how;
@@ -36,7 +36,7 @@ struct ThreadStack {
     std::vector<Frame> frames;
 };
 
-// Where allocations and frees were made: of a HeapStackRecord.
+// The place of allocations and frees: an unwound HeapStackRecord.
 struct CallStack {
     std::uint64_t id = 0;
     bool truncated = false;
@@ -48,11 +48,11 @@ struct ModuleState {
     std::string path, build_id;
     std::string file;    // "used", "debuginfod", or why there is none: "missing", "changed since …"
     std::string debug;   // "in the file", "/usr/lib/debug/…", "debuginfod", "none"; "" not looked for
-    std::string install; // command that would bring the debug info; "" none
+    std::string install; // command that would install the debug info; "" none
     bool on_a_stack = false;
 };
 
-// The instruction the crashed thread was at.
+// The instruction that the crashed thread was at.
 struct Instruction {
     struct Operand {
         bool read = false, write = false;
@@ -66,58 +66,60 @@ struct Instruction {
     std::string text; // AT&T, as gdb shows by default
     std::optional<Operand> memory;
     bool is_call = false, is_jump = false, is_return = false;
-    bool base_untouched = false; // nothing in the function has written to the operand's base since it was entered
+    bool base_untouched = false; // since the function was entered, nothing has written to the operand's base
 };
 
-// Where a signal handler that is on the crashed thread's stack has interrupted it, as the kernel put it there
-// (struct rt_sigframe).
+// The place where a signal handler interrupted the crashed thread. It comes from the frame that the kernel put on the
+// stack (struct rt_sigframe).
 struct Interrupted {
     unsigned frame = 0; // index in the thread's frames of the function that was interrupted
     std::map<std::string, std::uint64_t> registers;
     std::optional<Instruction> instruction; // at rip
     int signal = 0, code = 0;               // of its siginfo
-    std::uint64_t address = 0;              // si_addr, where that is what the code says it has
+    std::uint64_t address = 0;              // si_addr, if the code says that it is valid
 };
 
-// The call whose return address is on top of the stack, where nothing at the instruction pointer can be executed.
+// The call whose return address is on top of the stack. It is set if the instruction pointer is not at executable
+// memory.
 struct CallToNowhere {
     std::string text;
     std::optional<std::uint64_t> target; // evaluated with the registers and memory as captured
 };
 
-// A formal parameter of a frame, where DWARF's location of it can be evaluated with what was captured.
+// A formal parameter of a frame. It has a value if DWARF's location of it can be evaluated with the captured data.
 struct Argument {
     unsigned number = 0; // from 0
     std::string name, type;
-    std::optional<std::uint64_t> value; // its bytes, zero-extended; nothing: see how
+    std::optional<std::uint64_t> value; // its bytes, zero-extended; if not set, `how` says why
     bool is_pointer = false;
     std::string how; // "in rdi", "in memory at 0x…", "constant", "optimized out", …
 };
 
-// A C++ exception nobody caught.
+// A C++ exception that nobody caught.
 struct Exception {
     std::string type; // "std::runtime_error"
-    std::string what; // "" not one whose text is known to lie where it was looked for
+    std::string what; // "" if it is not known where this type keeps its text
 };
 
 struct Analysis {
     std::vector<ThreadStack> threads; // as image.threads, in their order
-    std::vector<ModuleState> modules; // as image.modules, in their order; last "[vdso]" where it is known
+    std::vector<ModuleState> modules; // in the order of image.modules; "[vdso]" is last if it is known
     std::optional<Instruction> instruction;
     std::optional<Interrupted> interrupted;
     std::optional<CallToNowhere> call;
-    unsigned argument_frame = 0; // index in the crashed thread's frames of the function the arguments are of
+    unsigned argument_frame = 0; // index in the crashed thread's frames of the function that has these arguments
     std::vector<Argument> arguments;
     std::optional<Exception> exception;
     std::vector<std::string> notes;
-    // Not part of to_json(): they have a file of their own.
+    // Not part of to_json(), because they have their own file.
     std::vector<Frame> call_frames; // each once
     std::vector<CallStack> call_stacks;
 };
 
 // Of an Analysis and each of its parts.
 template <typename Part> Json to_json(const Part &part);
-// Of JSON nobody vouches for: what is absent or of another type is its default, texts and lists are cut to caps.
+// Reads JSON that may be hostile. A missing value or one of another type becomes its default; texts and lists are cut
+// to their limits.
 template <typename Part> Part from_json(JsonView json);
 
 inline constexpr std::size_t analysis_text_max = 4096;     // bytes of one text

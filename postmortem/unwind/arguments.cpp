@@ -39,7 +39,7 @@ public:
         if (dwarf_attr_integrate(parameter, DW_AT_name, &attribute))
             if (const char *name = dwarf_formstring(&attribute))
                 argument.name = std::string(name).substr(0, analysis_text_max);
-        const TypeFacts type = type_of(parameter);
+        const TypeDescription type = type_of(parameter);
         argument.type = type.name;
         argument.is_pointer = type.is_pointer;
         evaluate(parameter, type, argument);
@@ -62,7 +62,7 @@ private:
         return known ? std::optional(base.value) : std::nullopt;
     }
 
-    void evaluate(Dwarf_Die *parameter, const TypeFacts &type, Argument &argument) {
+    void evaluate(Dwarf_Die *parameter, const TypeDescription &type, Argument &argument) {
         Dwarf_Attribute attribute;
         Dwarf_Word constant = 0;
         if (dwarf_attr_integrate(parameter, DW_AT_const_value, &attribute) &&
@@ -103,7 +103,7 @@ private:
         }
     }
 
-    void in_register(std::uint64_t number, const TypeFacts &type, Argument &argument) const {
+    void in_register(std::uint64_t number, const TypeDescription &type, Argument &argument) const {
         if (number >= register_names.size()) {
             argument.how = "in a register that is not captured";
             return;
@@ -117,7 +117,7 @@ private:
             argument.value = cut(*context_.registers[number], type);
     }
 
-    static std::uint64_t cut(std::uint64_t value, const TypeFacts &type) {
+    static std::uint64_t cut(std::uint64_t value, const TypeDescription &type) {
         return type.bytes && *type.bytes < sizeof value ? value & ((std::uint64_t{1} << *type.bytes * 8) - 1) : value;
     }
 

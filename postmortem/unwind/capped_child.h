@@ -1,4 +1,4 @@
-// Work on hostile bytes, in a forked child that can cost no more than its caps and answers in lines.
+// Runs work on hostile bytes in a forked child. The child has limits on what it may use, and answers in lines.
 #pragma once
 
 #include <atomic>
@@ -12,29 +12,29 @@ namespace incident::postmortem {
 
 struct ChildCaps {
     std::chrono::milliseconds time{10000}; // wall clock
-    std::uint64_t memory_bytes = 1u << 30; // address space beyond what it was born with
+    std::uint64_t memory_bytes = 1u << 30; // address space in addition to what it starts with
     unsigned cpu_seconds = 10;
-    std::uint64_t file_bytes = 0;           // it may write
-    unsigned descriptors = 256;             // beyond which it can open no more
+    std::uint64_t file_bytes = 0;           // how much it may write to files
+    unsigned descriptors = 256;             // how many it may have open
     std::uint64_t answer_bytes = 64u << 20; // read from it
-    bool drop_privileges = true;            // of root: becomes nobody, can start no process
-    std::function<void()> before_drop;      // in the child, to open what root alone may
+    bool drop_privileges = true;            // if root: becomes nobody, and cannot start processes
+    std::function<void()> before_drop;      // runs in the child, to open files that only root may open
 };
 
 struct ChildEnd {
-    bool done = false;                   // it came to its end
-    bool out_of_memory = false;          // beyond its cap
-    std::string why;                     // else: "SIGSEGV", "more than 10 s of CPU time", "more than 5000 ms" …
-    std::uint32_t progress = UINT32_MAX; // what it stored last
+    bool done = false;          // it finished
+    bool out_of_memory = false; // it needed more than its limit
+    std::string why;            // if not done: "SIGSEGV", "more than 10 s of CPU time", "more than 5000 ms" …
+    std::uint32_t progress = UINT32_MAX; // the last number it stored
 };
 
-// In the child: ends it for want of memory, where a C library asks what to do.
+// Ends the child because memory ran out. A C library calls it when an allocation fails.
 [[gnu::noreturn]] void exit_out_of_memory(); // libdw asks for gcc's attribute
 
 using AnswerLine = std::function<void(std::string_view line)>;
 
-// work runs in the child; what it answers (lines without newlines) is handed to on_line here, in order, as
-// it comes.  The child's standard streams are /dev/null.
+// `work` runs in the child. Each line of its answer (without newline) is given to on_line in this process, in order, as
+// soon as it arrives. The child's standard streams are /dev/null.
 ChildEnd run_capped(const ChildCaps &caps,
                     const std::function<void(const AnswerLine &answer, std::atomic<std::uint32_t> *progress)> &work,
                     const AnswerLine &on_line);

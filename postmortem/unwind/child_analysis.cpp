@@ -33,8 +33,8 @@ private:
     std::size_t said_ = 0;
 };
 
-// Whether the operand's base, one of the registers arguments are passed in, still holds what its function was entered
-// with.
+// True if the operand's base is a register in which arguments are passed, and still has the value from its function's
+// entry.
 bool base_untouched(const Instruction &instruction, const NamedStack &stack, ModuleSet &modules) {
     if (!instruction.memory || stack.sources.empty() || stack.sources.front().module == ModuleSet::none)
         return false;
@@ -103,7 +103,8 @@ std::optional<Interrupted> interrupted_by_handler(const ImageThread &thread, con
     return interrupted;
 }
 
-// What was called, where nothing can be executed at the instruction pointer and the top of the stack follows a call.
+// The call that led to an instruction pointer where nothing can be executed: the top of the stack is its return
+// address.
 std::optional<CallToNowhere> call_to_nowhere(const ImageThread &thread, const NamedStack &stack, ModuleSet &modules) {
     const auto &frames = stack.walk.frames;
     const capture::Mapping *here = modules.image().maps.find(thread.registers->rip);
@@ -112,7 +113,7 @@ std::optional<CallToNowhere> call_to_nowhere(const ImageThread &thread, const Na
     return call_ending_at(frames[1].ip, *thread.registers, modules);
 }
 
-// Of the thread it happened in; where the image does not say which, of its first.
+// Answers with details of the thread it happened in; if the image does not say which, of the first one.
 void say_particulars(const ImageThread &thread, const NamedStack &stack, ModuleSet &modules, const Answers &answers) {
     if (thread.registers)
         if (auto instruction = instruction_at(*thread.registers, modules)) {

@@ -1,4 +1,4 @@
-// What happens in the capped child: stacks, the crashed thread's particulars, answered line by line.
+// The work of the capped child: it analyses stacks and the details of the crashed thread, and answers line by line.
 #pragma once
 
 #include "postmortem/unwind/analyse.h"
@@ -17,7 +17,7 @@ struct Findings {
     std::optional<Instruction> instruction;
     std::optional<Interrupted> interrupted;
     std::optional<CallToNowhere> call;
-    bool particulars_done = false; // instruction, what was interrupted, arguments, exception
+    bool particulars_done = false; // instruction, interruption by a signal, arguments, exception
     unsigned argument_frame = 0;
     std::vector<Argument> arguments;
     std::optional<Exception> exception;
@@ -28,12 +28,12 @@ struct Findings {
     std::vector<std::optional<CallStack>> call_stacks; // by record
 };
 
-// In the child: answers what `known` lacks.
+// Runs in the child. Answers with what `known` lacks.
 void analyse_in_child(const CrashImage &image, std::vector<ModuleInput> inputs, const AnalyseOptions &options,
                       const ChildWork *more, CallStackRecords call_stacks, const Findings &known,
                       const AnswerLine &answer, std::atomic<std::uint32_t> *progress);
 
-// In the parent: adds one line of an answer, which may be anything.
+// Runs in the parent. Adds one line of an answer, which may be hostile.
 void add_answer(std::string_view line, Findings &findings);
 
 } // namespace incident::postmortem

@@ -61,7 +61,7 @@ std::optional<Thrown> thrown_at(ModuleSet &modules, std::uint64_t header) {
     return type ? std::optional(Thrown{*type, *primary}) : std::nullopt;
 }
 
-// Of the type_info that begins at an address, by its symbol.
+// The name of the type whose type_info begins at an address, from its symbol.
 std::string name_by_symbol(ModuleSet &modules, std::uint64_t type) {
     const std::size_t index = modules.index_at(type);
     ElfModule *module = index == ModuleSet::none ? nullptr : modules.elf(index);

@@ -1,4 +1,4 @@
-// The C++ exception that ended a process, where the stack goes through its throwing.
+// Finds the C++ exception that ended a process, if the stack has the functions that throw it.
 #pragma once
 
 #include "postmortem/unwind/stack.h"
@@ -7,7 +7,7 @@
 
 namespace incident::postmortem {
 
-// Nothing where no frame throws, or where the exception's memory was not captured.
+// Not set if no frame throws, or if the exception's memory was not captured.
 std::optional<Exception> exception_under_way(ModuleSet &modules, const NamedStack &stack);
 
 } // namespace incident::postmortem

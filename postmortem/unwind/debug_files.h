@@ -1,4 +1,4 @@
-// The file that holds a module's debug information, and the one that file shares with others (dwz).
+// Finds the file with a module's debug information, and the file that it shares with others (dwz).
 #pragma once
 
 #include "capture/os/unique_fd.h"
@@ -13,25 +13,25 @@ namespace incident::postmortem {
 struct DebugSearch {
     std::string root;        // "/usr/lib/debug"
     std::string module_path; // of the module, for its .gnu_debuglink
-    int by_build_id = -1;    // root/.build-id/…, opened before privileges were dropped; stays the caller's
-    int fetched = -1;        // from debuginfod; stays the caller's
+    int by_build_id = -1;    // root/.build-id/…, opened before privileges were dropped; the caller owns it
+    int fetched = -1;        // from debuginfod; the caller owns it
 };
 
 struct DebugFile {
     std::string where; // "in the file", its path, "debuginfod"; "" none found
     UniqueFd fd;
-    ElfHandle elf; // null: in the module's own
+    ElfHandle elf; // null: it is in the module itself
 };
 
-// "/usr/lib/debug/.build-id/ab/cdef….debug"; "" for what is no build-id.
+// "/usr/lib/debug/.build-id/ab/cdef….debug"; "" if it is not a build-id.
 std::string build_id_path(const std::string &root, const std::string &build_id);
-// A regular file, opened without waiting for what else it may be.
+// Opens a regular file. It does not block if the path is something else.
 UniqueFd open_regular(const std::string &path);
 
-// A file is taken only if its build-id is the module's (of one without: if its CRC is what .gnu_debuglink
-// says).  notes: files that were there but are not this module's.
+// A file is taken only if it has the module's build-id. For a module without build-id, the CRC must be the one in
+// .gnu_debuglink. `notes` gets files that exist but belong to another module.
 DebugFile find_debug_file(Elf *module, const DebugSearch &search, std::vector<std::string> &notes);
-// The file .gnu_debugaltlink names; without an elf where there is none.
+// The file that .gnu_debugaltlink names; its elf is null if there is none.
 DebugFile find_alternate(Dwarf *dwarf, const std::string &root, const std::string &beside,
                          std::vector<std::string> &notes);
 

@@ -1,4 +1,4 @@
-// The debug information of a module, and the places of an address in it.
+// The debug information of a module; finds the places of an address.
 #pragma once
 
 #include "postmortem/unwind/debug_files.h"
@@ -11,32 +11,32 @@
 
 namespace incident::postmortem {
 
-// An address's place in a function, or in one inlined into another.
+// The place of an address in a function, or in a function that is inlined there.
 struct Place {
-    std::string name;        // as names.h makes it; "" none
+    std::string name;        // in the form of names.h; "" none
     std::uint64_t entry = 0; // where the function begins, as linked
     bool inlined = false;
     std::string file; // "" unknown
     unsigned line = 0, column = 0;
     Dwarf_Die die{};        // DW_TAG_subprogram or DW_TAG_inlined_subroutine
-    bool assembler = false; // it has no parameters that could be known
+    bool assembler = false; // written in assembler: parameters cannot be known
 };
 
 class DebugInfo {
 public:
-    // file: what find_debug_file found for module.
+    // `file` is find_debug_file's result for `module`.
     DebugInfo(Elf *module, DebugFile file, const std::string &root, std::vector<std::string> &notes);
 
     const std::string &where() const { return file_.where; }
-    Elf *elf() const { return file_.elf.get(); } // null: the module's own
+    Elf *elf() const { return file_.elf.get(); } // null: the module itself
     bool has_dwarf() const { return dwarf_ != nullptr; }
 
-    // .debug_frame's rules for a linked address; null where it has none.
+    // The rules of .debug_frame for a linked address; null if it has none.
     FrameHandle debug_frame(std::uint64_t linked);
-    // Innermost first; empty where no function is described there.  The place in the innermost is the
-    // line table's, in those it is inlined into that of the call.
+    // The places of an address, innermost first; empty if no function is described there. The innermost one has its
+    // line from the line table; the functions around it have the line of the inlined call.
     const std::vector<Place> &places(std::uint64_t linked);
-    // The unit and the function (not inlined) an address lies in; false where none.
+    // The unit and the function (not inlined) that an address lies in; false if there is none.
     bool function_at(std::uint64_t linked, Dwarf_Die &unit, Dwarf_Die &function);
 
 private:
@@ -57,15 +57,16 @@ private:
     DwarfHandle alternate_, dwarf_; // dwarf_ refers to alternate_
     bool units_indexed_ = false;
     std::vector<UnitRange> units_;
-    std::map<const void *, std::vector<Function>> functions_; // by where the unit's DIE is
-    std::map<std::uint64_t, std::vector<Place>> places_;      // those asked for before
+    std::map<const void *, std::vector<Function>> functions_; // by the address of the unit's DIE
+    std::map<std::uint64_t, std::vector<Place>> places_;      // those that were looked up before
 };
 
-// The DIE's DW_AT_linkage_name made readable, else its DW_AT_name within its namespaces and classes.
+// The demangled DW_AT_linkage_name of the DIE; without one, its DW_AT_name with namespaces and classes.
 std::string name_of_die(Dwarf_Die *die);
-// Where a function begins, as linked: of one in several parts the first that is listed, as gdb takes it; 0 unknown.
+// The linked address at which a function begins; 0 unknown. For a function in several parts it is the first part
+// listed, as in gdb.
 std::uint64_t entry_of(Dwarf_Die *function);
-// An attribute that is an unsigned number, of the DIE or of what it is an instance of.
+// An unsigned attribute of the DIE, or of the DIE that it is an instance of.
 std::uint64_t number_of(Dwarf_Die *die, unsigned attribute);
 
 } // namespace incident::postmortem

@@ -1,5 +1,5 @@
-// One mapped ELF file: where it lies, its code bytes, unwind tables and symbols.  Everything is parsed
-// when first asked for, in the capped child only.
+// One mapped ELF file: its address, code bytes, unwind tables and symbols. Everything is parsed when it is first
+// needed, and only in the capped child.
 #pragma once
 
 #include "capture/os/maps.h"
@@ -19,7 +19,7 @@ namespace incident::postmortem {
 
 class ElfModule {
 public:
-    // fd: stays the caller's.  An Error says what is wrong with the file.
+    // The caller keeps `fd`. An Error says what is wrong with the file.
     static Result<std::unique_ptr<ElfModule>> open(int fd, const ImageModule &module, const capture::Maps &maps);
     // An ELF image as mapped at `start`: the vdso.
     static Result<std::unique_ptr<ElfModule>> of_memory(std::string bytes, std::uint64_t start);
@@ -29,15 +29,15 @@ public:
     Elf *elf() const { return elf_.get(); }
     std::string build_id() const; // hex; "" none
 
-    // Bytes of its read-only segments as the file has them; how many could be read.
+    // Copies bytes of its read-only segments from the file; returns how many could be read.
     std::size_t read(std::uint64_t address, std::span<char> into) const;
 
-    // .eh_frame's rules for a linked address; null where it has none.
+    // The rules of .eh_frame for a linked address; null if it has none.
     FrameHandle eh_frame(std::uint64_t linked);
-    // Whether the process begins there: the file's entry point, or shortly behind it.
+    // True if the process begins there: at the file's entry point, or a few bytes after it.
     bool is_entry(std::uint64_t address) const;
     const Symbols &symbols() const; // sorted when first used
-    // More symbols: of its debug file, which must outlive this.
+    // Adds the symbols of its debug file, which must outlive this object.
     void add_symbols(Elf *debug_file);
 
 private:
@@ -49,7 +49,7 @@ private:
         std::uint64_t offset = 0, address = 0, file_size = 0; // address: as linked
         bool write = false, execute = false;
     };
-    std::string bytes_; // of_memory's, which elf_ refers to
+    std::string bytes_; // from of_memory(); elf_ refers to them
     int fd_ = -1;
     ElfHandle elf_;
     std::vector<Segment> segments_;

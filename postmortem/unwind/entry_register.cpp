@@ -37,7 +37,7 @@ bool is_jump(const X86Instruction &instruction) {
     return instruction.meta.category == ZYDIS_CATEGORY_COND_BR || instruction.meta.category == ZYDIS_CATEGORY_UNCOND_BR;
 }
 
-// Where a jump leads that the instruction itself names.
+// The target of a jump, if the instruction itself contains it.
 std::optional<std::uint64_t> fixed_target(const X86Instruction &instruction, std::uint64_t at) {
     const auto distance = is_jump(instruction) ? instruction.distance() : std::nullopt;
     return distance ? std::optional(at + instruction.length + static_cast<std::uint64_t>(*distance)) : std::nullopt;

@@ -1,5 +1,5 @@
-// Whether a register still holds what it had when its function was entered: if it is one that arguments
-// are passed in (psABI, 3.2.3), it is the argument.
+// Decides whether a register still has the value that it had when its function was entered. If arguments are passed in
+// this register (psABI, 3.2.3), the value is then the argument.
 #pragma once
 
 #include "postmortem/unwind/process_memory.h"
@@ -9,12 +9,12 @@
 
 namespace incident::postmortem {
 
-// 1 for "rdi", 2 for "rsi" … 6 for "r9"; 0: none that arguments are passed in.
+// 1 for "rdi", 2 for "rsi" … 6 for "r9"; 0: no arguments are passed in it.
 unsigned argument_number(std::string_view reg);
 
-// Reads the function's code, [entry, end), straight through, and follows the jumps that lead out of it.  true: nothing
-// on any way from entry to ip can have written to reg.  false: something may have, or it cannot be told (a call, a jump
-// back, code that is not there).
+// Reads the function's code, [entry, end), from beginning to end, and follows the jumps that lead out of it. Returns
+// true if nothing on any way from entry to ip can have written to reg. Returns false if something may have, or if that
+// cannot be decided (a call, a jump back, code that is not known).
 bool untouched_since_entry(std::string_view reg, std::uint64_t entry, std::uint64_t end, std::uint64_t ip,
                            ProcessMemory &memory);
 

@@ -16,7 +16,7 @@ struct DwarfEnd {
     void operator()(Dwarf *dwarf) const { dwarf_end(dwarf); }
 };
 struct CfiEnd {
-    void operator()(Dwarf_CFI *cfi) const { dwarf_cfi_end(cfi); } // only those of dwarf_getcfi_elf
+    void operator()(Dwarf_CFI *cfi) const { dwarf_cfi_end(cfi); } // only for the result of dwarf_getcfi_elf
 };
 struct Free {
     void operator()(void *memory) const { std::free(memory); } // NOLINT: libdw's own are malloc'ed

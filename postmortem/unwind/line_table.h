@@ -1,4 +1,4 @@
-// An address's line in the source.
+// Finds an address's line in the source.
 #pragma once
 
 #include <elfutils/libdw.h>
@@ -13,7 +13,7 @@ struct SourceLine {
     unsigned line = 0, column = 0;
 };
 
-// As gdb chooses it among the rows of the line table not above the address.
+// Chooses, as gdb does, among the rows of the line table whose address is not above this one.
 SourceLine source_line(Dwarf_Die &unit, std::uint64_t linked);
 // A file of the unit's line table by its number (DW_AT_decl_file, DW_AT_call_file); "" none.
 std::string file_of_unit(Dwarf_Die &unit, std::uint64_t number);

@@ -100,7 +100,7 @@ const ZydisDecodedOperand *memory_operand(const Decoded &decoded) {
         const ZydisDecodedOperand &operand = decoded.operands[i];
         if (operand.type != ZYDIS_OPERAND_TYPE_MEMORY)
             continue;
-        // What an instruction does to the stack without naming it comes last.
+        // An explicit operand is preferred to a stack access that the instruction makes implicitly.
         const bool named = operand.visibility == ZYDIS_OPERAND_VISIBILITY_EXPLICIT;
         if (!chosen || (named && chosen->visibility != ZYDIS_OPERAND_VISIBILITY_EXPLICIT))
             chosen = &operand;
@@ -154,7 +154,7 @@ std::string text_of(const Decoded &decoded, std::uint64_t address) {
     return formatted ? without_spaces_between(text) : "";
 }
 
-// Where a call leads; registers: as it was made.
+// The target of a call; `registers` are those at the call.
 std::optional<std::uint64_t> target_of(const Decoded &decoded, const user_regs_struct &registers,
                                        ProcessMemory &memory) {
     const ZydisDecodedOperand &operand = decoded.operands[0];

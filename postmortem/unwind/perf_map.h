@@ -1,5 +1,5 @@
-// Names of generated code, as a JIT compiler left them in /tmp/perf-PID.map: "START SIZE NAME", hexadecimal
-// (tools/perf/Documentation/jit-interface.txt).  Written by the crashed process: hostile.
+// Reads names of generated code, which a JIT compiler writes to /tmp/perf-PID.map: "START SIZE NAME", hexadecimal
+// (tools/perf/Documentation/jit-interface.txt). The crashed process wrote it, so it may be hostile.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ public:
     static constexpr std::size_t entries_max = 1u << 20; // the last ones are kept: later code replaces earlier
     static constexpr std::size_t name_max = 512;         // bytes
 
-    // text must outlive this.
+    // `text` must outlive this object.
     explicit PerfMap(std::string_view text);
 
     struct Entry {
@@ -26,7 +26,7 @@ public:
     std::size_t bad_lines() const { return bad_lines_; }
 
 private:
-    std::vector<Entry> entries_; // by start; of the same start only the last written
+    std::vector<Entry> entries_; // by start; if several have the same start, only the last one
     bool cut_ = false;
     std::size_t bad_lines_ = 0;
 };

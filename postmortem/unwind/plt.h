@@ -1,4 +1,4 @@
-// Stubs of the procedure linkage table, which have no symbols.
+// Names stubs of the procedure linkage table, which have no symbols.
 #pragma once
 
 #include <libelf.h>
@@ -8,7 +8,7 @@
 
 namespace incident::postmortem {
 
-// The linker's name of the function that the stub at a linked address jumps to; "" where there is none.
+// The linker's name of the function that the stub at a linked address jumps to; "" if there is none.
 std::string called_by_plt(Elf *elf, std::uint64_t linked);
 
 } // namespace incident::postmortem

@@ -1,4 +1,5 @@
-// The crashed process's memory as far as it is known: captured bytes, else the files'.  Internal to unwind/.
+// The known memory of the crashed process: captured bytes and, where these are missing, the files'. Internal to
+// unwind/.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,7 @@ namespace incident::postmortem {
 class ProcessMemory {
 public:
     virtual ~ProcessMemory() = default;
-    // How many bytes from address on are known and were copied.
+    // Copies known bytes from `address` on; returns how many.
     virtual std::size_t read(std::uint64_t address, std::span<char> into) = 0;
 
     // A number of 1 to 8 bytes, zero-extended.
@@ -26,7 +27,7 @@ public:
         return value;
     }
     std::optional<std::uint64_t> word(std::uint64_t address) { return number(address, sizeof(std::uint64_t)); }
-    // Up to a NUL, at most `most` bytes; nothing where its end is not known.
+    // A text up to a NUL, at most `most` bytes; not set if its end is unknown.
     std::optional<std::string> text(std::uint64_t address, std::size_t most) {
         std::string bytes(most, '\0');
         bytes.resize(read(address, bytes));

@@ -1,5 +1,5 @@
-// Which module's bytes are being parsed: in memory shared with the parent, so that it knows whom to
-// blame when the child dies.  Internal to unwind/.
+// Says which module is being parsed. It is in memory shared with the parent, so that the parent knows which module to
+// blame when the child dies. Internal to unwind/.
 #pragma once
 
 #include <atomic>
@@ -17,8 +17,8 @@ public:
 
     explicit Progress(std::atomic<std::uint32_t> *shared = nullptr) : shared_(shared) {}
 
-    // While it lives, work is being done on a part of a module; the one before it is restored.  But not where it is
-    // left by an exception, which is want of memory: that part is to blame.
+    // As long as it lives, the child works on a part of a module; then the previous part is restored. If an exception
+    // ends it, memory ran out: then nothing is restored, because this part is to blame.
     class Scope {
     public:
         Scope(std::atomic<std::uint32_t> *shared, std::uint32_t what)

@@ -26,7 +26,7 @@ inline constexpr std::array<std::string_view, 17> register_names{"rax", "rdx", "
                                                                  "rbp", "rsp", "r8",  "r9",  "r10", "r11",
                                                                  "r12", "r13", "r14", "r15", "rip"};
 
-// Nothing: what the frame had there is not known.
+// Not set: the value in this frame is unknown.
 using Registers = std::array<std::optional<std::uint64_t>, 17>;
 
 inline Registers registers_of(const user_regs_struct &r) {

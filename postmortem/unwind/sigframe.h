@@ -1,4 +1,4 @@
-// A signal handler's return to the kernel, where no unwind information describes it.
+// Handles a signal handler's return to the kernel if no unwind information describes it.
 #pragma once
 
 #include "postmortem/unwind/process_memory.h"
@@ -10,21 +10,21 @@ namespace incident::postmortem {
 
 // mov $15,%rax (or %eax); syscall: rt_sigreturn(2).
 bool is_sigreturn_at(std::uint64_t address, ProcessMemory &memory);
-// The interrupted registers, of the frame the kernel left at the trampoline's stack pointer.  Nothing where
-// its instruction pointer was not captured; unread is its address then.
+// The interrupted registers, from the frame that the kernel put at the trampoline's stack pointer. Not set if its
+// instruction pointer was not captured; `unread` is then its address.
 std::optional<Registers> registers_of_sigframe(std::uint64_t stack_pointer, ProcessMemory &memory,
                                                std::uint64_t &unread);
-// All of them; nothing where one was not captured.
+// All interrupted registers; not set if one was not captured.
 std::optional<Registers> registers_of_sigframe_whole(std::uint64_t stack_pointer, ProcessMemory &memory);
 
-// What the handler was called for.
+// The signal that the handler was called for.
 struct FrameSiginfo {
     int signal = 0, code = 0;
     std::uint64_t address = 0; // the union's first word: si_addr of a fault
 };
-// The kernel writes it only for a handler that asks for it (SA_SIGINFO); else those bytes are anything.
+// The kernel writes it only for a handler with SA_SIGINFO; for other handlers these bytes have no meaning.
 std::optional<FrameSiginfo> siginfo_of_sigframe(std::uint64_t stack_pointer, ProcessMemory &memory);
-// The address of the thread's last page fault, where its last trap was one; that is always there.
+// The address of the thread's last page fault, if its last trap was one. The kernel always writes it.
 std::optional<std::uint64_t> page_fault_of_sigframe(std::uint64_t stack_pointer, ProcessMemory &memory);
 
 } // namespace incident::postmortem

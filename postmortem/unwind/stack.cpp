@@ -120,7 +120,7 @@ void StackNamer::add_frames(NamedStack &into, std::size_t walked, std::uint64_t 
         into.sources.push_back(source);
         return;
     }
-    // Of a function that jumped away only the innermost is shown, as gdb does.
+    // For a function that left by a jump only the innermost place is shown, as in gdb.
     const std::size_t shown_places = source.real_registers ? places->size() : 1;
     for (std::size_t i = 0; i < shown_places; ++i) {
         const Place &place = (*places)[i];

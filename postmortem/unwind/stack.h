@@ -1,4 +1,4 @@
-// A thread's stack with names: functions, those inlined into them, lines.
+// Names a thread's stack: functions, functions inlined into them, lines.
 #pragma once
 
 #include "postmortem/unwind/analysis.h"
@@ -10,12 +10,12 @@
 
 namespace incident::postmortem {
 
-// What a shown frame was made of.
+// Where a shown frame comes from.
 struct FrameSource {
     std::size_t walked = 0; // index in Walk::frames
     std::size_t module = ModuleSet::none;
     const Place *place = nullptr; // in its debug info, which owns it; null: none
-    bool real_registers = true;   // false: of a tail call, whose frame is gone
+    bool real_registers = true;   // false: it is a tail call, whose frame is gone
 };
 
 struct NamedStack {
@@ -27,7 +27,7 @@ struct NamedStack {
 class StackNamer {
 public:
     explicit StackNamer(ModuleSet &modules) : modules_(modules) {}
-    // At most frames_max frames, inlined ones counted.
+    // Returns at most frames_max frames; inlined ones count too.
     NamedStack name(const ImageThread &thread, std::size_t frames_max);
     std::vector<std::string> take_notes() { return std::exchange(notes_, {}); }
 
@@ -39,13 +39,13 @@ private:
     void name_generated(Frame &frame, const capture::Mapping *mapping, std::uint64_t look_up);
 
     ModuleSet &modules_;
-    // Tail calls found before, by return address and the address in the callee: recursion asks again and again.
+    // A cache of tail calls, by return address and the address in the callee, because recursion asks for the same ones.
     std::map<std::pair<std::uint64_t, std::uint64_t>, std::vector<std::uint64_t>> tail_calls_;
     std::unique_ptr<PerfMap> perf_map_; // parsed when generated code is first met
     std::vector<std::string> notes_;
 };
 
-// A thread of which nothing was unwound: its instruction pointer.
+// The stack of a thread that was not unwound: only its instruction pointer.
 ThreadStack instruction_pointer_only(const CrashImage &image, const ImageThread &thread, const std::string &reason);
 
 } // namespace incident::postmortem

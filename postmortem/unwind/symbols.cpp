@@ -82,7 +82,7 @@ void Symbols::add(Elf *elf) {
 }
 
 void Symbols::sort() {
-    // Of one address the preferred name comes last, where upper_bound's predecessor is.
+    // Among symbols at one address the preferred name comes last, because upper_bound's predecessor is used.
     const auto order = [](const Symbol &a, const Symbol &b) {
         return a.address != b.address         ? a.address < b.address
                : a.preference != b.preference ? a.preference < b.preference

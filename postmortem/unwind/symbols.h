@@ -14,34 +14,34 @@ namespace incident::postmortem {
 
 struct Symbol {
     std::uint64_t address = 0, size = 0; // as linked
-    std::uint64_t section_end = 0;       // no name reaches beyond its section
+    std::uint64_t section_end = 0;       // a symbol does not reach beyond its section
     const char *name = nullptr;          // in the ELF file's own string table
-    std::uint8_t preference = 0;         // among those of one address: higher is better
-    bool function = false;               // code, else data
+    std::uint8_t preference = 0;         // between symbols at one address: higher is better
+    bool function = false;               // true: code; false: data
 };
 
 class Symbols {
 public:
-    static constexpr std::size_t symbols_max = 4u << 20; // of one file; said by cut()
+    static constexpr std::size_t symbols_max = 4u << 20; // for one file; cut() says if there were more
 
     // Adds .symtab and .dynsym; elf must outlive this.
     void add(Elf *elf);
-    void sort(); // once, when all are added
+    void sort(); // to be called once, when all are added
 
-    // The code symbol an address lies in: its best name.  One without a size reaches to the next, or to the end of
-    // its section.
+    // The code symbol that an address lies in, with its best name. A symbol without a size reaches to the next one, or
+    // to the end of its section.
     const Symbol *function_at(std::uint64_t address) const;
-    const Symbol *data_at(std::uint64_t address) const; // that begins there, or spans it
-    // Where a code symbol of this name (without its version) begins.
+    const Symbol *data_at(std::uint64_t address) const; // a data symbol that begins there or contains the address
+    // The address of a code symbol with this name (without its version).
     std::optional<std::uint64_t> address_of(std::string_view name) const;
-    bool is_called(std::uint64_t address, std::string_view name) const; // it begins there, by this or another name
+    bool is_called(std::uint64_t address, std::string_view name) const; // true if a symbol of this name begins there
     bool empty() const { return functions_.empty(); }
     bool cut() const { return cut_; }
 
 private:
     const Symbol *at(const std::vector<Symbol> &symbols, std::uint64_t address) const;
     std::vector<Symbol> functions_, data_;
-    mutable std::unordered_map<std::string_view, std::uint64_t> by_name_; // of functions_, when first asked for
+    mutable std::unordered_map<std::string_view, std::uint64_t> by_name_; // made from functions_ when first needed
     bool cut_ = false;
 };
 

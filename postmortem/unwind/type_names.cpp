@@ -25,39 +25,39 @@ std::string pointed_to(std::string name, char sign) {
     return name + sign;
 }
 
-TypeFacts describe(Dwarf_Die *die, unsigned depth);
+TypeDescription describe(Dwarf_Die *die, unsigned depth);
 
-TypeFacts described_target(Dwarf_Die *die, unsigned depth) {
+TypeDescription described_target(Dwarf_Die *die, unsigned depth) {
     Dwarf_Die target;
     if (!type_die(die, &target))
         return {"void", std::nullopt, false, false, false};
     return describe(&target, depth + 1);
 }
 
-TypeFacts describe(Dwarf_Die *die, unsigned depth) {
-    TypeFacts facts;
+TypeDescription describe(Dwarf_Die *die, unsigned depth) {
+    TypeDescription description;
     if (depth > type_depth_max)
-        return facts;
+        return description;
     const int tag = dwarf_tag(die);
     Dwarf_Word size = 0;
     if (dwarf_aggregate_size(die, &size) == 0)
-        facts.bytes = size;
+        description.bytes = size;
     switch (tag) {
     case DW_TAG_pointer_type:
     case DW_TAG_reference_type:
     case DW_TAG_rvalue_reference_type: {
-        facts.name = pointed_to(described_target(die, depth).name, tag == DW_TAG_pointer_type ? '*' : '&');
+        description.name = pointed_to(described_target(die, depth).name, tag == DW_TAG_pointer_type ? '*' : '&');
         if (tag == DW_TAG_rvalue_reference_type)
-            facts.name += '&';
-        facts.is_pointer = facts.is_number = true;
-        facts.bytes = sizeof(std::uint64_t);
-        return facts;
+            description.name += '&';
+        description.is_pointer = description.is_number = true;
+        description.bytes = sizeof(std::uint64_t);
+        return description;
     }
     case DW_TAG_const_type:
     case DW_TAG_volatile_type:
     case DW_TAG_restrict_type:
     case DW_TAG_atomic_type: {
-        TypeFacts target = described_target(die, depth);
+        TypeDescription target = described_target(die, depth);
         const std::string word = tag == DW_TAG_const_type      ? "const"
                                  : tag == DW_TAG_volatile_type ? "volatile"
                                  : tag == DW_TAG_restrict_type ? "restrict"
@@ -66,49 +66,49 @@ TypeFacts describe(Dwarf_Die *die, unsigned depth) {
         return target;
     }
     case DW_TAG_typedef: {
-        TypeFacts target = described_target(die, depth);
+        TypeDescription target = described_target(die, depth);
         target.name = own_name(die, "");
         return target;
     }
     case DW_TAG_base_type: {
-        facts.name = own_name(die, "");
+        description.name = own_name(die, "");
         Dwarf_Attribute attribute;
         Dwarf_Word encoding = 0;
         if (dwarf_attr_integrate(die, DW_AT_encoding, &attribute) && dwarf_formudata(&attribute, &encoding) == 0) {
-            facts.is_real = encoding == DW_ATE_float || encoding == DW_ATE_complex_float ||
-                            encoding == DW_ATE_imaginary_float || encoding == DW_ATE_decimal_float;
-            facts.is_number = !facts.is_real;
+            description.is_real = encoding == DW_ATE_float || encoding == DW_ATE_complex_float ||
+                                  encoding == DW_ATE_imaginary_float || encoding == DW_ATE_decimal_float;
+            description.is_number = !description.is_real;
         }
-        return facts;
+        return description;
     }
     case DW_TAG_enumeration_type:
-        facts.name = own_name(die, "enum ");
-        facts.is_number = true;
-        return facts;
+        description.name = own_name(die, "enum ");
+        description.is_number = true;
+        return description;
     case DW_TAG_structure_type:
-        facts.name = own_name(die, "struct ");
-        return facts;
+        description.name = own_name(die, "struct ");
+        return description;
     case DW_TAG_class_type:
-        facts.name = own_name(die, "class ");
-        return facts;
+        description.name = own_name(die, "class ");
+        return description;
     case DW_TAG_union_type:
-        facts.name = own_name(die, "union ");
-        return facts;
+        description.name = own_name(die, "union ");
+        return description;
     case DW_TAG_array_type:
-        facts.name = described_target(die, depth).name + " []";
-        return facts;
+        description.name = described_target(die, depth).name + " []";
+        return description;
     case DW_TAG_subroutine_type:
-        facts.name = described_target(die, depth).name + " ()";
-        return facts;
+        description.name = described_target(die, depth).name + " ()";
+        return description;
     default:
-        facts.name = own_name(die, "");
-        return facts;
+        description.name = own_name(die, "");
+        return description;
     }
 }
 
 } // namespace
 
-TypeFacts type_of(Dwarf_Die *die) {
+TypeDescription type_of(Dwarf_Die *die) {
     return described_target(die, 0);
 }
 

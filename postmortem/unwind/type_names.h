@@ -1,4 +1,4 @@
-// Types of debug info as C would write them.
+// Describes types of debug info as C writes them.
 #pragma once
 
 #include <elfutils/libdw.h>
@@ -9,7 +9,7 @@
 
 namespace incident::postmortem {
 
-struct TypeFacts {
+struct TypeDescription {
     std::string name; // "const struct node *"; "" unknown
     std::optional<std::uint64_t> bytes;
     bool is_pointer = false; // or a reference
@@ -17,7 +17,7 @@ struct TypeFacts {
     bool is_real = false;    // floating point: not in a general register
 };
 
-// Of the DIE's DW_AT_type; "void" where it has none.
-TypeFacts type_of(Dwarf_Die *die);
+// The type in the DIE's DW_AT_type; "void" if it has none.
+TypeDescription type_of(Dwarf_Die *die);
 
 } // namespace incident::postmortem

@@ -15,7 +15,7 @@ namespace {
 constexpr std::string_view by_registers = "registers", by_cfi = "CFI", by_frame_pointer = "frame pointer",
                            by_stack_pointer = "return address at the stack pointer", by_signal_frame = "signal frame";
 
-// What stepping from a frame to its caller came to.
+// The result of stepping from a frame to its caller.
 struct Step {
     enum class Kind { caller, outermost, stop } kind = Kind::stop;
     Registers registers;
@@ -88,7 +88,7 @@ private:
     std::uint64_t stack_ = 0; // where the innermost frame's stack pointer is
 };
 
-// Where the captured part of the stack ends, if that is what is in the way.
+// Says where the captured part of the stack ends, if that is the reason.
 std::string Walker::not_captured(const WalkFrame &frame, std::uint64_t address) const {
     const std::uint64_t stack = frame.registers[dwarf_rsp].value_or(0);
     const auto &pieces = modules_.captured().pieces();
@@ -125,7 +125,7 @@ Step Walker::step_from(WalkFrame &frame) {
     if (module != ModuleSet::none)
         if (auto step = cfi(frame, module))
             return std::move(*step);
-    // Where a process begins (ld.so's has no unwind information) there is no caller.
+    // The first function of a process has no caller (ld.so's has no unwind information).
     if (module != ModuleSet::none)
         if (const ElfModule *elf = modules_.elf(module); elf && elf->is_entry(address)) {
             Step step;

@@ -1,4 +1,4 @@
-// The command line: which verb, with what, and what a wrong one is told.
+// Parses the command line, runs the verb, and explains a wrong command line.
 #pragma once
 
 #include "postmortem/verbs/verb.h"
@@ -8,22 +8,22 @@
 
 namespace incident::postmortem {
 
-// arguments without the program's name.  Returns the exit code; prints every error, once.
+// `arguments` do not include the program's name. Returns the exit code, and prints each error once.
 int run_command_line(std::vector<std::string> arguments, Session &session);
 
-// What may be typed, as the parser itself knows it: for completion.
+// What a user may type, for completion. It comes from the parser itself.
 struct KnownOption {
     std::vector<std::string> names; // "-o", "--output"
-    std::string placeholder;        // of its value: "FILE"; "" takes none
+    std::string placeholder;        // the value's placeholder, "FILE"; "": it takes no value
     std::string help;
     bool takes_value() const { return !placeholder.empty(); }
 };
 struct KnownVerb {
     std::string name, summary;
     std::vector<KnownOption> options;
-    std::string positional; // "ID"; "" takes none
-    bool many = false;      // of those
-    std::string rest;       // of what follows "--": "GDB ARGS"; "" takes nothing
+    std::string positional; // "ID"; "": it takes none
+    bool many = false;      // it takes several of them
+    std::string rest;       // the placeholder of what follows "--", "GDB ARGS"; "": nothing may follow
 };
 struct KnownWords {
     std::vector<KnownOption> options; // of every verb

@@ -34,7 +34,7 @@ private:
     char *bytes_;
 };
 
-// What make_mini_core() says, its bytes left in `into`.
+// Returns make_mini_core()'s notes or error; the bytes go into `into`.
 Json mini_core_work(const CrashImage &image, const std::vector<ModuleFile> &files, const SharedBytes &into) {
     const auto made = make_mini_core(image, files);
     if (!made)

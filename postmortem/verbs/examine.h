@@ -1,6 +1,6 @@
-// A bundle explained: its stacks unwound and named, what most likely happened, a mini.core.
-// What the daemon has done for most bundles already (incidentctl analyse), and what the
-// reader does where it has not, or again with what is installed now.
+// Explains a bundle: unwinds and names its stacks, says what most likely happened, makes a mini.core. The daemon has
+// done this for most bundles (incidentctl analyse). The reader does it if the daemon has not, or again with what is
+// installed now.
 #pragma once
 
 #include "capture/render/bundle_analysis.h"
@@ -24,23 +24,24 @@ struct ExamineOptions {
 struct Examination {
     Analysis analysis;
     Verdict verdict;
-    std::string mini_core; // "" not asked for, or it could not be made: notes say why
-    Json heap;             // of incident.json, what the analysis adds; null: the bundle has none
+    std::string mini_core; // "": not wanted, or it could not be made and the notes say why
+    Json heap;             // what the analysis adds to incident.json's heap; null: the bundle has no heap
     capture::BundleFiles heap_files;
 };
 
-// Parses files of this machine, in capped children.  Errors: what of the bundle cannot be read.
+// Parses files of this machine in capped children. Returns an Error if the bundle cannot be read.
 Result<Examination> examine(const capture::Bundle &bundle, const Incident &incident, const ExamineOptions &options);
 
-// As capture/render/bundle_analysis.h has it; the files are mini.core, those of the heap and the gdb commands.
+// The result in the form of capture/render/bundle_analysis.h. Its files are mini.core, the heap's files and the gdb
+// commands.
 capture::BundleAnalysis bundle_analysis(const Examination &examination);
 
-// incident.json and threads.json with the explanation in them.
+// incident.json and threads.json, with the explanation added.
 struct Explained {
     Incident incident;
     Json threads;
 };
-// As the bundle has it; where nobody has explained it yet, or if `anew`, with what is here now.
+// The bundle's own explanation. If it has none, or with `anew`, the bundle is explained with what is installed now.
 Result<Explained> read_explained(const capture::Bundle &bundle, bool anew = false, bool debuginfod = false);
 
 } // namespace incident::postmortem

@@ -1,5 +1,4 @@
-// Waiting for bundles to be committed: a name without a leading dot that appears in
-// <state>/incidents, which is one rename.
+// Waits for bundles to be committed. A commit is one rename: a name without a leading dot appears in <state>/incidents.
 #pragma once
 
 #include "capture/os/result.h"
@@ -14,27 +13,27 @@ namespace incident::postmortem {
 
 class IncidentWatch {
 public:
-    // state need not exist yet.
+    // The directory `state` need not exist yet.
     static Result<IncidentWatch> start(std::string state);
 
-    // Until something may have changed or the time is over; false: it is over.  What has
-    // changed is for the caller to see by listing: events only wake it up.
+    // Waits until something may have changed or the time is over; false: the time is over. The caller must list the
+    // directory to see what has changed, because events only wake it up.
     Result<bool> wait(std::chrono::steady_clock::time_point until);
 
 private:
     Status watch();
     std::string state_;
     UniqueFd inotify_;
-    bool complete_ = false; // incidents/ itself is watched, not a directory above it
+    bool complete_ = false; // incidents/ itself is watched; false: a directory above it
 };
 
-// The names that earlier `wait`s returned, in <state>/.waited.  Best effort: who may
-// not write there gets no memory, and is told nothing.
+// The names that earlier `wait`s returned, in <state>/.waited. This is best effort: without permission to write there,
+// nothing is remembered and there is no error.
 class WaitedMarker {
 public:
     explicit WaitedMarker(const std::string &state);
     bool contains(const std::string &name) const;
-    // false: another wait was faster.
+    // Returns false if another wait was faster.
     bool claim(const std::string &name);
 
 private:

@@ -16,7 +16,7 @@ namespace {
 
 using Labels = std::vector<std::pair<std::string_view, std::string>>;
 
-// Of a label's value and of HELP.
+// Escapes a label's value or a HELP text.
 std::string escaped(std::string_view text) {
     std::string out;
     for (const char c : printable(text)) {

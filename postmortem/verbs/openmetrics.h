@@ -1,6 +1,6 @@
-// The daemon's status in OpenMetrics text (https://github.com/prometheus/OpenMetrics, 1.0).  Only counters and
-// gauges: node_exporter's textfile collector reads the older Prometheus format, in which the other types do
-// not exist.
+// Writes the daemon's status as OpenMetrics text (https://github.com/prometheus/OpenMetrics, 1.0). It has only counters
+// and gauges, because node_exporter's textfile collector reads the older Prometheus format, which does not have the
+// other types.
 #pragma once
 
 #include "postmortem/read/json_view.h"
@@ -11,15 +11,15 @@
 
 namespace incident::postmortem {
 
-// What the bundles take on the disk, and what is left there.
+// The disk space that bundles take, and the space that is left.
 struct BundleUse {
     std::uint64_t bundles = 0, bytes = 0, free_bytes = 0;
 };
 
-// nullopt: there is no incidents directory, or not for us to see.
+// nullopt: there is no incidents directory, or we have no permission to read it.
 std::optional<BundleUse> bundle_use(const std::string &state);
 
-// status: what the daemon answered; nullptr: it did not.
+// `status` is the daemon's answer; nullptr if it did not answer.
 std::string openmetrics(const Json *status, const std::optional<BundleUse> &use);
 
 } // namespace incident::postmortem

@@ -1,5 +1,5 @@
-// How a verb declares its options without knowing the library that parses them
-// (cli.cpp alone includes CLI11, a heavy header).
+// Lets a verb declare its options without the library that parses them. Only cli.cpp includes CLI11, which is a large
+// header.
 #pragma once
 
 #include "capture/os/result.h"
@@ -22,7 +22,7 @@ public:
     virtual void value(const std::string &names, const std::string &placeholder, const std::string &help,
                        std::function<Status(const std::string &)> take) = 0;
     virtual void positional(const std::string &name, std::string &target, const std::string &help) = 0;
-    // As many as are given.
+    // A positional argument that may be given several times.
     virtual void list(const std::string &name, std::vector<std::string> &target, const std::string &help) = 0;
     // Everything after a lone "--".
     virtual void rest(const std::string &name, std::vector<std::string> &target) = 0;

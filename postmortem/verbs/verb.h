@@ -1,4 +1,4 @@
-// What every verb of incidentctl is: a file holding its options, its help and its action.
+// The interface of all verbs of incidentctl. Each verb is one file with its options, its help and its action.
 #pragma once
 
 #include "capture/os/result.h"
@@ -21,7 +21,7 @@ public:
     virtual std::string_view summary() const = 0; // one line of the help
     virtual bool hidden() const { return false; } // for programs, not for people
     virtual void declare(Options &options) = 0;
-    // The exit code, or what failed, which the caller prints.
+    // Returns the exit code, or an Error that the caller prints.
     virtual Result<int> run(Session &session) = 0;
 };
 

@@ -1,4 +1,4 @@
-// incidentctl analyse: an incident unwound, named and explained with what is installed now.
+// incidentctl analyse: unwinds, names and explains an incident with what is installed now.
 #include "capture/os/environment.h"
 #include "postmortem/show/threads_view.h"
 #include "postmortem/show/verdict_view.h"
@@ -87,7 +87,7 @@ private:
             out.line("note: " + printable(note));
     }
 
-    // What would make the stacks say more, and how to come by it.
+    // Says which debug information would improve the stacks, and how to get it.
     static void print_missing(const Analysis &analysis, Output &out) {
         std::set<std::string> commands;
         for (const ModuleState &module : analysis.modules) {

@@ -1,12 +1,11 @@
-// incidentctl complete: what could come next on a command line, for the shells' completion
-// scripts, which know nothing themselves.
+// incidentctl complete: what could come next on a command line. The shells' completion scripts call it, because they
+// know nothing themselves.
 //
 //   incidentctl complete [--describe] -- WORD…    the words after "incidentctl", up to and
 //                                                 with the one being typed, "" for a new one
-//
-// One candidate a line, with --describe followed by a tab and what it is; or ":files" or
-// ":directories", which are the shell's to complete.  Whatever cannot be read (no permission,
-// no state directory, broken rules) is no candidate: a shell at a Tab wants no messages.
+// It prints one candidate on each line; with --describe a tab and a description follow. It prints ":files" or
+// ":directories" if the shell should complete these. If something cannot be read (no permission, no state directory,
+// broken rules), there are no candidates and no messages, because messages would disturb the command line.
 #include "capture/os/config_files.h"
 #include "postmortem/read/incident.h"
 #include "postmortem/read/json_skim.h"
@@ -29,7 +28,7 @@ namespace {
 
 constexpr std::size_t description_columns = 100;
 
-// What has been typed, as far as completion needs to understand it.
+// The part of the typed words that completion needs to understand.
 struct Typed {
     const KnownVerb *verb = nullptr;
     const KnownOption *wants_value = nullptr; // the word being typed is its value

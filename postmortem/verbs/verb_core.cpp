@@ -1,4 +1,4 @@
-// incidentctl core: the matching core, decompressed, as a file or on a pipe.
+// incidentctl core: writes the matching core, decompressed, to a file or a pipe.
 #include "postmortem/core/core_output.h"
 #include "postmortem/core/new_file.h"
 #include "postmortem/terminal/escape.h"

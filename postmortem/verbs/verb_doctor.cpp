@@ -1,4 +1,4 @@
-// incidentctl doctor: what would keep this host from giving good incidents.
+// incidentctl doctor: finds what would prevent good incidents on this host.
 #include "postmortem/doctor/host.h"
 #include "postmortem/doctor/view.h"
 #include "postmortem/verbs/verbs.h"

@@ -1,4 +1,4 @@
-// incidentctl gdb: gdb on the core, at the thread that died, knowing what led to it.
+// incidentctl gdb: starts gdb on the core, at the thread that died, with commands that show what led to it.
 #include "capture/collect/collect.h"
 #include "capture/os/process_files.h"
 #include "postmortem/core/core_output.h"
@@ -163,7 +163,7 @@ private:
         return debug(opening, {core, join_name(located.link.join), located.link.file});
     }
 
-    // Of functions whose return was probed, in gdb's copy of the core.
+    // Restores return addresses that probes had replaced, in gdb's copy of the core.
     static void put_returns_right(const Opening &opening, int core) {
         const auto threads = read_json(opening.bundle.bundle, "threads.json", threads_json_max);
         if (!threads)

@@ -20,7 +20,7 @@ namespace {
 constexpr std::array<std::string_view, 11> wanted{"rule",         "kind",        "time",         "process.pid",
                                                   "process.comm", "process.exe", "process.unit", "signal.name",
                                                   "core.join",    "alike.seen",  "alike.light"};
-enum Wanted { rule, kind, time, pid, comm, exe, unit, signal, core, alike, light };
+enum Wanted { rule, kind, time, pid, comm, exe, unit, signal, core, similar, light };
 
 struct Row {
     std::string id;
@@ -112,10 +112,10 @@ public:
 
 private:
     Status take_since(const std::string &given) {
-        const auto moment = parse_moment(given, now_realtime_ns());
-        if (!moment)
-            return fail(moment.error());
-        since_ns_ = *moment;
+        const auto instant = parse_time(given, now_realtime_ns());
+        if (!instant)
+            return fail(instant.error());
+        since_ns_ = *instant;
         return {};
     }
 
@@ -161,9 +161,9 @@ private:
             const auto what = row.value(signal).empty() ? row.value(kind) : row.value(signal);
             const auto where = row.value(unit).empty() ? row.value(exe) : row.value(unit);
             // "SIGSEGV x12": the twelfth of its signature lately; "light": kept without its files
-            const bool many = !row.value(alike).empty() && row.value(alike) != "0" && row.value(alike) != "1";
+            const bool many = !row.value(similar).empty() && row.value(similar) != "0" && row.value(similar) != "1";
             const std::string like =
-                (many ? fmt::format(" x{}", row.value(alike)) : "") + (row.value(light) == "true" ? " light" : "");
+                (many ? fmt::format(" x{}", row.value(similar)) : "") + (row.value(light) == "true" ? " light" : "");
             Line line{{row.time_ns ? local_time(*row.time_ns) : "?", cell(row.value(rule), 24),
                        cell(what, 12) + printable(like), cell(row.value(comm), 20), cell(row.value(pid), 10),
                        cell(row.value(core), 8), where.empty() ? "-" : printable(where)},

@@ -1,4 +1,4 @@
-// incidentctl replay: what would these rules have made of those incidents?
+// incidentctl replay: says what edited rules would have decided about recorded incidents.
 #include "capture/decode/syscalls.h"
 #include "capture/os/config_files.h"
 #include "capture/os/users.h"
@@ -26,15 +26,15 @@ struct Words {
     Tone tone;
 };
 
-Words words_of(rules::Verdict verdict) {
-    switch (verdict) {
-    case rules::Verdict::Fire:
+Words words_of(rules::Outcome outcome) {
+    switch (outcome) {
+    case rules::Outcome::Fire:
         return {"fire", "would fire", Tone::Good};
-    case rules::Verdict::Suppressed:
+    case rules::Outcome::Suppressed:
         return {"suppressed", "suppressed", Tone::Warn};
-    case rules::Verdict::Counted:
+    case rules::Outcome::Counted:
         return {"counted", "counted", Tone::Warn};
-    case rules::Verdict::NoMatch:
+    case rules::Outcome::NoMatch:
         break;
     }
     return {"no", "would not fire", Tone::Dim};
@@ -159,11 +159,11 @@ private:
         for (const Asked &asked : asked_) {
             static const std::vector<rules::Replayed> none;
             const auto &rules = asked.why_not.empty() ? answers[asked.index] : none;
-            fired += std::ranges::any_of(rules, [](const auto &r) { return r.verdict == rules::Verdict::Fire; });
+            fired += std::ranges::any_of(rules, [](const auto &r) { return r.outcome == rules::Outcome::Fire; });
             if (session.json) {
                 auto list = nlohmann::ordered_json::array();
                 for (const auto &rule : rules)
-                    list.push_back({{"rule", rule.rule}, {"verdict", words_of(rule.verdict).key}, {"why", rule.why}});
+                    list.push_back({{"rule", rule.rule}, {"verdict", words_of(rule.outcome).key}, {"why", rule.why}});
                 session.print(
                     nlohmann::ordered_json{{"id", asked.id},
                                            {"problem", asked.why_not.empty() ? nlohmann::ordered_json()
@@ -177,7 +177,7 @@ private:
                                  session.out.tone(Tone::Warn, "cannot be replayed: " + printable(asked.why_not)));
             for (const auto &rule : rules)
                 session.out.line(fmt::format("  {:<20} {}{}", printable(rule.rule),
-                                             session.out.tone(words_of(rule.verdict).tone, words_of(rule.verdict).text),
+                                             session.out.tone(words_of(rule.outcome).tone, words_of(rule.outcome).text),
                                              rule.why.empty() ? "" : ": " + printable(rule.why)));
         }
         if (!session.json)

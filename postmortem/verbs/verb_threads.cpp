@@ -1,4 +1,4 @@
-// incidentctl threads: every thread as it was, the one it happened in first.
+// incidentctl threads: shows every thread as it was; the one that the incident happened in comes first.
 #include "capture/os/environment.h"
 #include "postmortem/heap/view.h"
 #include "postmortem/show/threads_view.h"

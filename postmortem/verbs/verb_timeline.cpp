@@ -1,4 +1,4 @@
-// incidentctl timeline: what happened before, strace-like, relative to the trigger.
+// incidentctl timeline: shows what happened before the trigger, like strace, with times relative to it.
 #include "postmortem/read/incident.h"
 #include "postmortem/show/timeline_line.h"
 #include "postmortem/terminal/escape.h"
@@ -17,7 +17,7 @@ namespace incident::postmortem {
 namespace {
 
 constexpr std::size_t thread_names_max = 65536;
-// As incident-bundle(5) has them.
+// The kinds that incident-bundle(5) lists.
 constexpr std::array<std::string_view, 8> event_kinds{"syscall", "open", "alloc", "signal",
                                                       "fork",    "exec", "exit",  "trigger"};
 constexpr std::int64_t since_ever = INT64_MIN; // no --since; no duration is that long

@@ -1,4 +1,4 @@
-// incidentctl verify: is a bundle as it was written?
+// incidentctl verify: checks that a bundle has not changed since it was written.
 #include "postmortem/read/incident.h"
 #include "postmortem/terminal/escape.h"
 #include "postmortem/verbs/verbs.h"

@@ -91,7 +91,7 @@ private:
                 continue;
             if (!matches(*dir, *name, first, marker))
                 continue;
-            // Of two that look back only one may take it; of two that were waiting, both.
+            // If two waits look back, only one may take it; if two were already waiting, both may.
             if (marker.claim(*name) || pid_ || !first)
                 return *name;
         }

@@ -1,4 +1,4 @@
-// One maker a verb; each stands in the file of its name.
+// One factory for each verb, in the file with the verb's name.
 #pragma once
 
 #include "postmortem/verbs/verb.h"

@@ -1,4 +1,4 @@
-// SIGABRT by the process's own abort(3): an assertion, one of glibc's checks, an exception nobody caught.
+// Judges SIGABRT from the process's own abort(3): an assertion, one of glibc's checks, an exception that nobody caught.
 #include "postmortem/verdict/evidence.h"
 #include "postmortem/verdict/records.h"
 
@@ -12,7 +12,7 @@ namespace incident::postmortem {
 namespace {
 
 constexpr std::string_view abort_itself[] = {"abort", "__GI_abort"};
-// What stands between whoever aborts and the kernel, as glibc 2.36 and its neighbours name it.
+// The functions between the one that aborts and the kernel, as glibc 2.36 and close versions name them.
 constexpr std::string_view aborting[] = {"abort",
                                          "__GI_abort",
                                          "raise",
@@ -46,7 +46,7 @@ bool is_glibcs(const Frame &frame) {
     return file_of(frame).starts_with("libc.so") || file_of(frame).starts_with("libc-");
 }
 
-// What aborting goes through on its way to the kernel: named as such, or nameless in a library.
+// True for a frame on the way from the abort to the kernel: it has such a name, or is in a library and has none.
 bool is_runtime(const Frame &frame) {
     const std::string_view name = frame.symbol, file = file_of(frame);
     return name.empty() || is_one_of(frame, aborting) || name.starts_with("__assert") || name.starts_with("_Unwind_") ||
@@ -105,7 +105,8 @@ private:
             claim.facts.push_back(fmt::format("{} {}", what, place_text(*caller)));
     }
 
-    // What changed the guard may be a write past the end of a buffer of that function, of one it called, or any other.
+    // The verdict does not say what changed the guard. It may be a write past a buffer of that function, of one that it
+    // called, or any other write.
     Claim stack_smashed(const Frame &frame) const {
         const Frame *caller = e_.caller_of(frame, stack_checking);
         Claim made = caller ? claim<Sentence::stack_smashed>(function_text(*caller))
@@ -121,15 +122,15 @@ private:
         return made;
     }
 
-    // What was being freed was allocated, as the recorded heap has it, which has missed nothing.
+    // True if the recorded heap has missed nothing and says that the freed address was allocated.
     bool freed_alive() const {
         const auto *last = e_.free_under_way();
         return last && !(last->flags & bpf::HEAP_UNKNOWN) && e_.heap->heap.unrecorded() == 0;
     }
 
-    // What glibc's words leave open (malloc/malloc.c): it finds a chunk freed twice for certain only where it has that
-    // very chunk among those it keeps; what it finds wrong about a chunk that is given to free() or realloc(), or about
-    // what seem to be its neighbours, may be overwritten, or no chunk at all.
+    // glibc's message leaves several causes open (malloc/malloc.c). A double free is certain only if glibc has this
+    // very chunk among its free chunks. If it finds something wrong with a chunk that was given to free() or realloc(),
+    // or with its neighbours, the chunk may be overwritten, or may be no chunk at all.
     Claim what_heap() const {
         constexpr std::string_view given[] = {"_int_free",    "free",        "__libc_free",    "__GI___libc_free",
                                               "_int_realloc", "realloc",     "__libc_realloc", "__GI___libc_realloc",
@@ -248,7 +249,7 @@ private:
         });
     }
 
-    // What glibc itself says, of the call that the stack shows to be aborting, or to have been.
+    // A claim from glibc's own message, about the call that aborts according to the stack.
     std::optional<Claim> by_words() const {
         if (message().find("*** stack smashing detected ***") != std::string::npos)
             return claim<Sentence::stack_smashed_somewhere>();

@@ -1,4 +1,4 @@
-// What the judges of one incident look at, and how they say where something is.
+// The evidence that a verdict on one incident rests on, and how the judges name places in it.
 #pragma once
 
 #include "postmortem/unwind/place_text.h"
@@ -19,20 +19,21 @@ struct Evidence {
     const capture::Bundle &bundle;
     const HeapFindings *heap = nullptr; // null: not recorded
 
-    const user_regs_struct *registers() const; // of the thread it happened in; null: not captured
-    const ThreadStack *stack() const;          // … unwound; null: not
-    // The innermost frame whose function is one of these; null: none.
+    const user_regs_struct *registers() const; // the registers of the thread it happened in; null: not captured
+    const ThreadStack *stack() const;          // its unwound stack; null: not unwound
+    // The innermost frame of one of these functions; null: none.
     const Frame *frame_of(Names functions) const;
-    // The first frame outside of it that is neither inlined into it nor one of these; null: none.
+    // The first frame outside `frame` that is not inlined into it and is not one of these functions; null: none.
     const Frame *caller_of(const Frame &frame, Names passed_over = {}) const;
-    // It was interrupted by a signal handler that is on the stack.
+    // True if a signal handler that is on the stack has interrupted this frame.
     bool behind_signal_frame(const Frame &frame) const;
     JsonView signal() const { return incident.view()["signal"]; }
-    // SIGSEGV and kin that the thread's own instruction raised: si_code is the kernel's (sigaction(2)), and the thread
-    // was in no system call, such as the one a handler passes its siginfo on with (rt_tgsigqueueinfo(2)).
+    // True if the thread's own instruction raised the signal (SIGSEGV and similar ones). Then si_code is the kernel's
+    // (sigaction(2)), and the thread was in no system call. A handler can pass on its siginfo with
+    // rt_tgsigqueueinfo(2), and that is not a fault.
     bool is_fault() const;
     std::optional<std::uint64_t> fault_address() const; // si_addr, of a fault
-    // The record of the free() that the thread has died in; null: in none, or it left no record of its own.
+    // The record of the free() in which the thread died; null: it died in none, or that free() left no record.
     const capture::HeapHistoryRecord *free_under_way() const;
     std::uint32_t sender() const; // tgid; 0 unknown
 };
@@ -40,15 +41,17 @@ struct Evidence {
 // "SIGSEGV (SEGV_MAPERR) at 0x10" as the kernel said it.
 std::string signal_fact(const Evidence &evidence);
 
-// Each says nothing where it is not about its matter.
-std::optional<Claim> judge_heap(const Evidence &evidence);        // what the recorded heap proves
-std::optional<Claim> judge_heap_check(const Evidence &evidence);  // what it knows of where the allocator has stopped
-std::optional<Claim> judge_first_fault(const Evidence &evidence); // a fault it had a handler for, before it died
-std::optional<Claim> judge_fault(const Evidence &evidence);       // SIGSEGV, SIGBUS
-std::optional<Claim> judge_trap(const Evidence &evidence);        // SIGFPE, SIGILL, SIGTRAP, SIGSYS
-std::optional<Claim> judge_abort(const Evidence &evidence);       // SIGABRT raised by the process itself
-std::optional<Claim> judge_killed(const Evidence &evidence);      // a signal somebody sent
-std::optional<Claim> judge_oom(const Evidence &evidence);         // chosen by the OOM killer
-std::optional<Claim> judge_waiting(const Evidence &evidence);     // blocked, or a slow call
+// Each judge returns nothing if the incident is not of its kind.
+std::optional<Claim> judge_heap(const Evidence &evidence); // what the recorded heap proves
+std::optional<Claim>
+judge_heap_check(const Evidence &evidence); // what the heap's records say about an allocator's check that failed
+std::optional<Claim>
+judge_first_fault(const Evidence &evidence);                  // a fault that went to a handler, before the process died
+std::optional<Claim> judge_fault(const Evidence &evidence);   // SIGSEGV, SIGBUS
+std::optional<Claim> judge_trap(const Evidence &evidence);    // SIGFPE, SIGILL, SIGTRAP, SIGSYS
+std::optional<Claim> judge_abort(const Evidence &evidence);   // SIGABRT raised by the process itself
+std::optional<Claim> judge_killed(const Evidence &evidence);  // a signal somebody sent
+std::optional<Claim> judge_oom(const Evidence &evidence);     // chosen by the OOM killer
+std::optional<Claim> judge_waiting(const Evidence &evidence); // blocked, or a slow call
 
 } // namespace incident::postmortem

@@ -1,4 +1,4 @@
-// SIGSEGV and SIGBUS of the thread's own instruction: which address was wrong, and how.
+// Judges SIGSEGV and SIGBUS that the thread's own instruction raised: which address was wrong, and how.
 #include "postmortem/verdict/evidence.h"
 #include "postmortem/verdict/munmap.h"
 
@@ -193,7 +193,7 @@ private:
             return std::nullopt;
         Claim claim;
         const capture::Mapping *mapping = e_.image.maps.find(address_);
-        // What the kernel found there has to agree with what is known to be there: else another thread has changed it.
+        // The kernel's code must agree with the known mapping; if it does not, another thread has changed the mapping.
         const bool unmapped = code == "SEGV_MAPERR";
         if (unmapped && address_ == 0)
             claim.add<Sentence::jump_to_null>();

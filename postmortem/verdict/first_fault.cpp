@@ -1,6 +1,5 @@
-// A program that has a handler for its own fault, and dies of another signal afterwards: of the one the handler
-// raises again, of the abort(3) it calls, or because the handler could not be entered.  What is to be explained is
-// the fault.
+// Judges a program that has a handler for its own fault and dies of another signal afterwards: the handler raises the
+// signal again or calls abort(3), or it could not be entered. The verdict must explain the fault, which came first.
 #include "postmortem/verdict/evidence.h"
 #include "postmortem/verdict/records.h"
 
@@ -51,8 +50,8 @@ user_regs_struct registers_of(const Interrupted &interrupted, const user_regs_st
     return registers;
 }
 
-// Whether the registers are those of the fault again: else it was dealt with, and what is told would be of it as if it
-// had killed.
+// True if the registers are those of the fault again. Otherwise the handler has dealt with the fault, and the verdict
+// must not say that it killed the process.
 bool at_its_instruction(const Evidence &e, const SignalLine &fault) {
     const std::uint64_t rip = e.registers()->rip, address = *fault.address;
     if (rip == address)
@@ -62,7 +61,7 @@ bool at_its_instruction(const Evidence &e, const SignalLine &fault) {
     if (known && address >= instruction->memory->address &&
         address - instruction->memory->address < std::max<std::uint64_t>(instruction->memory->bytes, 1))
         return true;
-    // A full stack: what the handler's frame was to be pushed on.
+    // The stack was full, so the handler's frame could not be pushed on it.
     return fault.number == SIGSEGV && e.signal()["code_name"].text() == "SI_KERNEL";
 }
 
@@ -104,7 +103,7 @@ std::optional<Claim> judge_as_if(const Evidence &e, const SignalLine &fault, boo
 } // namespace
 
 std::optional<Claim> judge_first_fault(const Evidence &e) {
-    // What the kernel raises as SI_KERNEL may be no fault of its own: of a handler that could not be entered it is.
+    // A signal with SI_KERNEL need not be another fault: the kernel also raises it if a handler could not be entered.
     const bool another_fault = e.is_fault() && e.signal()["code_name"].text() != "SI_KERNEL";
     if (!e.registers() || !e.signal()["fatal"].flag() || e.incident.view()["dump"]["sent"].flag() || another_fault)
         return std::nullopt;
@@ -121,10 +120,10 @@ std::optional<Claim> judge_first_fault(const Evidence &e) {
     const std::string name(e.signal()["name"].text()), code(e.signal()["code_name"].text());
     const std::string ago = span_text(static_cast<std::uint64_t>(death->t_ns - fault->t_ns));
     const std::string came = fmt::format("{} ({}) for address {}", fault->name, fault->code_name, hex(*fault->address));
-    // Where the handler is still on the stack its frame says what it was called for; where it has returned, or was
-    // never entered, the registers are those of the fault again.
+    // If the handler is still on the stack, its frame says what it was called for. If it has returned or was never
+    // entered, the registers are those of the fault again.
     const auto &interrupted = e.analysis.interrupted;
-    // signal 0: of a handler that did not ask for the siginfo, where the address of the page fault must do.
+    // signal 0: the handler did not ask for the siginfo, so the address of the page fault must be enough.
     const bool in_frame =
         interrupted && interrupted->address == *fault->address &&
         (interrupted->signal == 0 || (interrupted->signal == fault->number && interrupted->code == fault->code));

@@ -1,4 +1,5 @@
-// What the recorded heap proves: use after free, freed twice, past the end.  Only where its records leave no doubt.
+// Judges what the recorded heap proves: use after free, double free, access past the end. It makes a claim only if the
+// records leave no doubt.
 #include "postmortem/verdict/evidence.h"
 
 #include "postmortem/heap/double_free.h"
@@ -97,7 +98,7 @@ private:
         return instruction->memory->read || instruction->memory->write ? &*instruction->memory : nullptr;
     }
 
-    // What could not be touched is within what the operand touches.
+    // True if the faulting address is within the bytes that the operand accesses.
     bool operand_met() const {
         const auto address = e_.fault_address();
         const auto *memory = operand();
@@ -161,7 +162,7 @@ private:
         return all_probed && heap_.heap.unrecorded() == 0 && heap_.heap.known.level == "history";
     }
 
-    // What a claim has to say in the same breath where that is not so.
+    // Adds the reservation that a claim needs if records may be missing.
     void add_unless_missed(Claim &claim) const {
         const std::uint64_t unrecorded = heap_.heap.unrecorded();
         if (!nothing_missed())
@@ -227,8 +228,8 @@ private:
         return std::nullopt;
     }
 
-    // glibc's free() keeps its list and a key in the first two words; what stands there was not the program's to copy.
-    // What stands behind them may have been copied before it was freed.
+    // glibc's free() keeps its list and a key in the first two words, so the program cannot have copied them before the
+    // free. Words after these may have been copied before the free.
     bool written_by_free(std::uint64_t offset) const {
         return offset < 2 * sizeof(std::uint64_t) &&
                std::ranges::none_of(heap_.heap.known.functions, [](const capture::HeapFunction &function) {
@@ -300,8 +301,8 @@ private:
         return claim;
     }
 
-    // Of any thread: it need not have been noticed at once.  By itself it would prove nothing where an allocation
-    // can have gone by unrecorded.
+    // A double free by any thread, because the allocator need not notice it at once. It proves nothing if an allocation
+    // in between may be unrecorded.
     std::optional<Claim> any_double_free() const {
         if (!nothing_missed())
             return std::nullopt;

@@ -1,4 +1,4 @@
-// A signal somebody sent: another process, or the process itself; and the OOM killer's choice.
+// Judges a signal that another process or the process itself sent, and a kill by the OOM killer.
 #include "postmortem/verdict/evidence.h"
 #include "postmortem/verdict/records.h"
 

@@ -1,4 +1,4 @@
-// What the timeline has of an address's mapping and unmapping.
+// Finds out from the timeline when an address was mapped and unmapped.
 #pragma once
 
 #include "postmortem/verdict/evidence.h"
@@ -6,12 +6,12 @@
 namespace incident::postmortem {
 
 struct Munmap {
-    std::string fact;        // who called it, of what, when
-    bool was_mapped = false; // something was: by a recorded mmap(2) that nothing recorded has moved away since
+    std::string fact;        // who called it, for which range, when
+    bool was_mapped = false; // a recorded mmap(2) had mapped it, and no recorded call had moved it since
 };
 
-// The last munmap(2) of the address before the incident; nothing: none was recorded.  It succeeds as well where
-// nothing was mapped.
+// The last munmap(2) of the address before the incident; not set if none was recorded. munmap(2) succeeds even if
+// nothing was mapped there.
 std::optional<Munmap> munmap_of(const Evidence &evidence, std::uint64_t address);
 
 } // namespace incident::postmortem

@@ -1,6 +1,6 @@
-// Every sentence a verdict can say, and every clause that can be added to one: what is not in this table cannot be
-// said (Claim takes its words from nowhere else).  tests/postmortem/verdict_near_miss_test.cpp has, for each, facts
-// that make it true and two sets of facts a little off that must not get it.
+// All sentences that a verdict can say, and all clauses that can be added to them. Claim takes its words only from this
+// table. For each sentence tests/postmortem/verdict_near_miss_test.cpp has evidence that makes it true, and at least
+// two slightly different sets of evidence for which it must not be said.
 #pragma once
 
 #include <array>
@@ -82,7 +82,7 @@ enum class Sentence : std::size_t {
     unless_unrecorded,
     freed_in_the_middle,
     about_to_free,
-    // those that live on
+    // processes that live on
     has_been_blocked,
     was_blocked,
     woken_by,
@@ -94,7 +94,7 @@ enum class Sentence : std::size_t {
 
 struct SentenceWords {
     Sentence sentence;
-    std::string_view format; // as {fmt} has it
+    std::string_view format; // in {fmt}'s syntax
 };
 
 inline constexpr auto sentences = std::to_array<SentenceWords>({

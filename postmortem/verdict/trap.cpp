@@ -1,4 +1,4 @@
-// Signals an instruction or a system call brings about by being what it is: SIGFPE, SIGILL, SIGTRAP, SIGSYS.
+// Judges signals that a certain instruction or system call always causes: SIGFPE, SIGILL, SIGTRAP, SIGSYS.
 #include "postmortem/verdict/evidence.h"
 
 #include "capture/decode/syscalls.h"
@@ -24,7 +24,7 @@ std::string function_of(const Evidence &e) {
     return stack && !stack->frames.empty() ? function_text(stack->frames.front()) : hex(e.registers()->rip);
 }
 
-// What div and idiv divide by: a register, or memory if it was captured.
+// The divisor of div and idiv: a register, or memory if it was captured.
 std::optional<std::uint64_t> divisor(const Evidence &e, const Instruction &instruction) {
     if (const auto &memory = instruction.memory; memory && memory->read) {
         std::uint64_t value = 0;

@@ -1,5 +1,5 @@
-// What most likely happened, and what that rests on.  A claim is made only where the facts
-// under it leave no other reading; where there are none, nothing is said.
+// The verdict: what most likely happened, and why. A claim is made only if its facts allow no other explanation;
+// without such facts the verdict is empty.
 #pragma once
 
 #include "postmortem/heap/findings.h"
@@ -22,7 +22,7 @@ public:
         claim.add<said>(args...);
         return claim;
     }
-    // A clause that says more.
+    // Adds a clause.
     template <Sentence said, typename... Args> void add(const Args &...args) {
         constexpr fmt::format_string<const Args &...> words(words_of(said));
         text_ += fmt::format(words, args...);
@@ -30,25 +30,25 @@ public:
     }
 
     const std::string &text() const { return text_; }           // one sentence, without a full stop
-    const std::vector<Sentence> &said() const { return said_; } // what it is made of, in order
-    std::vector<std::string> facts;                             // what it rests on, each on its own readable
+    const std::vector<Sentence> &said() const { return said_; } // its sentence and clauses, in order
+    std::vector<std::string> facts;                             // the facts that support it; each can be read by itself
 
 private:
     std::string text_;
     std::vector<Sentence> said_;
 };
 
-// The first is the verdict; others say more of the same incident.  Empty: nothing can be said.
-// Texts may hold bytes of the process: to be escaped where they are shown.
+// The first claim is the verdict; others say more about the same incident. Empty: nothing can be said. Texts may hold
+// bytes of the process, so they must be escaped when they are shown.
 struct Verdict {
     std::vector<Claim> claims;
 };
 
-// bundle: for process/limits and host/kernel_log.  heap: null where none was recorded.
+// `bundle` is needed for process/limits and host/kernel_log. `heap` is null if none was recorded.
 Verdict judge(const Incident &incident, const CrashImage &image, const Analysis &analysis,
               const capture::Bundle &bundle, const HeapFindings *heap = nullptr);
 
-// {"sentence", "claims": [{"claim", "facts": []}]}; null where nothing can be said.
+// {"sentence", "claims": [{"claim", "facts": []}]}; null if nothing can be said.
 Json to_json(const Verdict &verdict);
 
 } // namespace incident::postmortem

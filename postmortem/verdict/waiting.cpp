@@ -1,4 +1,4 @@
-// A process that lives on, but waits: what for, and where the time of a slow call went.
+// Judges a process that lives on but waits: what it waits for, and where the time of a slow call went.
 #include "postmortem/verdict/evidence.h"
 
 #include "postmortem/terminal/times.h"
@@ -45,7 +45,7 @@ Claim blocked_claim(const Evidence &e, JsonView blocked) {
     return claim;
 }
 
-// Where most of a slow call's time went, if most of it went to one thing.
+// Says where a slow call's time went, if most of it went to one thing.
 std::optional<Claim> slow_call(JsonView latency) {
     const std::uint64_t elapsed = latency["elapsed_ns"].count();
     const JsonView spent = latency["spent"], calls = latency["calls"];

@@ -1,4 +1,4 @@
-// What all kinds of conditions have in common: how many matches make a firing.
+// The keys that all kinds of conditions have: how many matches make a firing.
 #include "rules/conditions/condition_tables.h"
 #include "rules/conditions/kinds.h"
 

@@ -1,19 +1,19 @@
-// The keys of each kind of condition.  Each reports what is wrong and fills in what is
-// right; the file of each says why its ranges are what they are.
+// Readers of each kind of condition's keys. Each reader reports what is wrong and fills in what is right. Each kind has
+// its own file, which says why its ranges are what they are.
 #pragma once
 
 #include "rules/conditions/rule_tables.h"
 
 namespace incident::rules {
 
-// A condition being read: alone in its rule, or one of several.
+// A condition that is being read: the only one of its rule, or one of several.
 struct ConditionTable {
     TableReader &table;
     const std::string &where; // "rule 'crash'", "condition 2 of rule 'crash'"
     const Lookups &lookups;
 };
 
-// The keys of its kind, then count, stalled, window and by.  `out.what` holds the kind.
+// Reads the keys of the condition's kind, then count, stalled, window and by. `out.what` holds the kind.
 void read_condition(const ConditionTable &in, Condition &out);
 
 void read_kind(const ConditionTable &in, SignalCondition &out);
@@ -30,16 +30,16 @@ void read_kind(const ConditionTable &in, TracepointCondition &out);
 
 void read_tally(TableReader &table, const std::string &where, const ConditionKind &what, Tally &out);
 
-// `when` and `threshold`, which must be there.  `least_return`: the shortest with when = "return".
+// Reads `when` and `threshold`, which are required. `least_return` is the shortest threshold with when = "return".
 void read_threshold(TableReader &table, Nanoseconds least_return, When &when, Nanoseconds &threshold);
 constexpr Nanoseconds least_deadline = std::chrono::milliseconds(1); // a shorter wait is over before anybody looks
 constexpr Nanoseconds longest_wait = std::chrono::hours(24);
 
-// A duration that need not be there; nullopt where it is not, or is wrong.
+// Reads an optional duration; nullopt if it is missing or wrong.
 std::optional<Nanoseconds> read_duration(TableReader &table, const std::string &key, Nanoseconds least,
                                          Nanoseconds most);
 
-// Signal names and numbers; what stands twice is warned of.
+// Reads signal names and numbers. A signal that is listed twice gets a warning.
 struct ListedSignal {
     const Node *item;
     int number;

@@ -1,4 +1,5 @@
-// The keys of on = "oom", "reclaim", "txg_sync" and "block_io": what the host does to processes.
+// The keys of on = "oom", "reclaim", "txg_sync" and "block_io": things that the host does to
+// processes.
 #include "rules/conditions/condition_tables.h"
 
 #include <fmt/format.h>

@@ -7,10 +7,10 @@
 
 namespace incident::rules {
 
-// In the order of ConditionKind's alternatives.
+// All kinds, in the order of ConditionKind's alternatives.
 const std::vector<std::string> &condition_kinds();
 
-// A condition of this kind with its defaults; nullopt: there is no such kind.
+// A condition of this kind with its defaults; nullopt if there is no such kind.
 std::optional<ConditionKind> condition_of_kind(std::string_view name);
 
 // The keys that only conditions of some kinds have, for hints: "'pool' is a key of on = "txg_sync"".
@@ -19,10 +19,10 @@ struct KindKey {
 };
 const std::vector<KindKey> &kind_keys();
 
-// Whether its matches have a length, so that `stalled` can add them up.
+// True if matches of this kind have a duration, so that `stalled` can add them up.
 bool takes_time(const ConditionKind &what);
 
-// Whether a firing of it is about the host and no process in particular.
+// True if a firing of this kind is about the host and not about one process.
 bool of_host(const Condition &condition);
 
 } // namespace incident::rules

@@ -1,5 +1,5 @@
-// The keys of on = "latency".  A threshold of a microsecond is about what a probe pair
-// itself costs; nothing below it can be told.
+// The keys of on = "latency".  The smallest threshold is a microsecond,
+// because a pair of probes itself costs about that much and a shorter time cannot be measured.
 #include "rules/conditions/condition_tables.h"
 #include "rules/conditions/probe_point.h"
 #include "rules/toml/string_place.h"

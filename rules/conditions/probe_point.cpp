@@ -20,7 +20,7 @@ bool is_usdt_character(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
 }
 
-// What bpftrace and perf know and rules do not have.
+// Forms that bpftrace and perf know but rules do not have.
 const char *hint_of_type(std::string_view type) {
     if (type == "uretprobe")
         return R"(the return is waited for by itself: probe = "uprobe:...")";

@@ -1,4 +1,4 @@
-// "uprobe:BINARY:SYMBOL[+OFFSET]", "usdt:BINARY:PROVIDER:NAME".
+// Parses probe points: "uprobe:BINARY:SYMBOL[+OFFSET]", "usdt:BINARY:PROVIDER:NAME".
 #pragma once
 
 #include "rules/model/rule.h"

@@ -1,4 +1,5 @@
-// The keys of on = "blocked", "memory" and "exit": what a process does or has done to it.
+// The keys of on = "blocked", "memory" and "exit": things that a process does or that
+// happen to it.
 #include "rules/conditions/condition_tables.h"
 #include "rules/text/escape.h"
 #include "rules/text/signals.h"

@@ -5,12 +5,12 @@
 
 namespace incident::rules {
 
-// Fills in kind, combine, within and conditions.  False: the kind is not known, so
-// neither are the keys it would have.
+// Fills in kind, combine, within and conditions. Returns false if the kind is unknown: then the keys that belong to it
+// are unknown too.
 bool read_conditions(TableReader &rule, const std::string &where, const Lookups &lookups, Rule &out);
 
-// What only the whole rule shows: a `dump` or a `match` its conditions cannot have.  Only
-// for rules without errors so far.  Sets the defaults that depend on the conditions.
+// Finds errors that only the whole rule shows: a `dump` or a `match` that its conditions cannot have. Only for rules
+// without errors so far. Also sets the defaults that depend on the conditions.
 void check_together(TableReader &table, Rule &rule);
 
 } // namespace incident::rules

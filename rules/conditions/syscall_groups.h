@@ -9,10 +9,10 @@
 
 namespace incident::rules {
 
-// The members of "@file"; empty: there is no such group.
+// The members of a group such as "@file"; empty if there is no such group.
 std::span<const std::string_view> syscall_group(std::string_view name);
 
-// Every group there is, with its '@'.
+// The names of all groups, each with its '@'.
 const std::vector<std::string> &syscall_groups();
 
 } // namespace incident::rules

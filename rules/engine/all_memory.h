@@ -1,5 +1,5 @@
-// Which conditions of an `all` rule are met now, and for whom: a mark for each condition and
-// process, cgroup or host.  Bounded by KeyedMemory.
+// Remembers which conditions of an `all` rule are met now, and for which subject: it keeps a mark for each pair of a
+// condition and a process, cgroup or host. KeyedMemory limits how many.
 #pragma once
 
 #include "rules/engine/engine.h"
@@ -15,14 +15,15 @@ class AllMemory {
 public:
     explicit AllMemory(std::size_t conditions) : marks_(conditions) {}
 
-    // The condition is met by this process, or by its cgroup or the host.
+    // Notes that this process, its cgroup or the host meets the condition.
     void met(const Rule &rule, std::size_t condition, const Event &event, std::uint64_t value);
 
-    // For whom the rule is whole now: the event's process; else, where the condition just met
-    // is by cgroup or host and was not met before, the process that matched last.
+    // The process for which all conditions are met now. Usually this is the event's process. If the condition that was
+    // just
+    // met counts by cgroup or host and was not met before, it can be another process: the one that matched last.
     std::optional<ProcessFacts> whole_for(const Rule &rule, std::size_t condition, const Event &event);
 
-    // The first condition this process still needs.
+    // The first condition that this process has not met yet.
     std::optional<std::size_t> missing(const Rule &rule, const ProcessFacts &process);
 
     const Mark *mark(const Rule &rule, std::size_t condition, const ProcessFacts &process);
@@ -36,7 +37,7 @@ private:
         ProcessFacts process;
         std::uint64_t t_ns = 0;
     };
-    KeyedMemory<Candidate> candidates_; // matched a condition by process or cgroup
+    KeyedMemory<Candidate> candidates_; // processes that matched a condition by process or cgroup
     bool newly_met_ = false;            // the last met() was the first within the rule's time
 };
 

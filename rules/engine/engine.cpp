@@ -6,7 +6,7 @@
 
 namespace incident::rules {
 
-// Of one rule, and the text that memory belongs to.
+// The memory of one rule, and the rule's text that it belongs to.
 struct Engine::Memory {
     std::string rule_text;
     RuleMemory rule;
@@ -41,7 +41,7 @@ void Engine::decide(std::size_t rule, const Event &event, Answers answers, std::
     if (event.only && std::ranges::find(*event.only, rules_[rule].name) == event.only->end())
         return;
     Decision decision = memory_[rule].rule.decide(rules_[rule], event, answers);
-    const bool fired = decision.verdict == Verdict::Fire || decision.verdict == Verdict::Suppressed;
+    const bool fired = decision.outcome == Outcome::Fire || decision.outcome == Outcome::Suppressed;
     if (fired || answers == Answers::All)
         out.push_back(std::move(decision));
 }

@@ -9,19 +9,19 @@
 
 namespace incident::rules {
 
-// What happened, one struct a kind.  A probe that belongs to one rule's condition (latency,
-// tracepoint) names it; all others are offered to every rule of their kind.
+// What happened: one struct for each kind. A probe that belongs to one rule's condition (latency, tracepoint) names
+// that rule. All other events are offered to every rule of their kind.
 struct SignalEvent {
     int number = 0;
     bool fatal = false;
-    bool from_kernel = false; // a fault or another kernel-made signal: there is no sender
+    bool from_kernel = false; // a fault or another signal that the kernel made: it has no sender
     std::uint32_t sender_pid = 0, sender_uid = 0;
     std::string sender_comm;
 };
-// Of one call that a rule with when = "deadline" may fire for, one event is offered: in flight,
-// or at its return where it was over before anybody looked.  The same goes for txg and blocked.
-// told_ns, of what takes time: the same was offered before, in flight, for deadlines up to this
-// long; those are not asked about again.
+// A rule with when = "deadline" gets one event for each call. It comes while the call is in flight, or at the return if
+// the call ended before anybody looked. The same is true for txg and blocked.
+// told_ns: the same call was offered before, while in flight, to rules with deadlines up to this long. Those rules are
+// not asked again, so that they do not fire twice.
 struct LatencyEvent {
     std::string rule;
     std::size_t condition = 0; // index into Rule::conditions
@@ -30,10 +30,10 @@ struct LatencyEvent {
     std::uint64_t told_ns = 0;
 };
 struct OomEvent {
-    bool cgroup = false; // a memory cgroup's limit, not the host's
+    bool cgroup = false; // the limit of a memory cgroup was reached; false: the host had no memory left
 };
 struct ReclaimEvent {
-    bool cgroup = false; // else direct reclaim
+    bool cgroup = false; // reclaim for a memory cgroup; false: direct reclaim
     std::uint64_t stalled_ns = 0;
 };
 struct TxgEvent {
@@ -53,7 +53,7 @@ struct BlockedEvent {
     std::uint64_t told_ns = 0;
 };
 struct MemoryEvent {
-    std::uint64_t rss = 0; // bytes; growth is worked out from the samples of one process
+    std::uint64_t rss = 0; // bytes; the engine computes growth from the samples of one process
 };
 struct ExitEvent {
     int status = 0; // exit status 0..255, meaningless when signal != 0
@@ -76,36 +76,36 @@ using EventKind = std::variant<SignalEvent, LatencyEvent, OomEvent, ReclaimEvent
 
 struct Event {
     std::uint64_t t_ns = 0; // monotonic
-    ProcessFacts process;   // pid 0: of the host (txg_sync)
+    ProcessFacts process;   // pid 0: the event is about the host (txg_sync)
     EventKind what;
-    // It was made for these rules and is offered to no others; none: to all of its kind.
+    // The event is offered to these rules only; if not set, to all rules of its kind.
     std::optional<std::vector<std::string>> only{};
 };
 
-enum class Verdict {
+enum class Outcome {
     Fire,
     Suppressed, // matched, and a limit held it back
     Counted,    // matched, and more are needed (count, window, all)
     NoMatch
 };
 
-// One match that a firing rests on.
+// One of the matches that led to a firing.
 struct Matched {
     std::uint64_t t_ns = 0;
-    std::uint64_t value = 0; // ns or bytes, by kind
+    std::uint64_t value = 0; // ns or bytes; the kind says which
     std::size_t condition = 0;
 };
 
 struct Decision {
-    const Rule *rule = nullptr; // into Engine::rules(): until the next replace()
-    Verdict verdict = Verdict::NoMatch;
+    const Rule *rule = nullptr; // points into Engine::rules(): valid until the next replace()
+    Outcome outcome = Outcome::NoMatch;
     std::string why;                     // which condition failed, which limit held, what is still missing; "" for Fire
-    std::uint64_t suppressed_before = 0; // for Fire: suppressed since this limit key's last firing
-    std::size_t condition = 0;           // the one this event was matched by
-    // Whom it fired for, where that is not the event's process: an `all` rule whose last
-    // condition was one by host or cgroup.
+    std::uint64_t suppressed_before = 0; // for Fire: how many were suppressed since this limit key's last firing
+    std::size_t condition = 0;           // the condition that matched the event
+    // The process the rule fired for, if that is not the event's process. This happens to an `all` rule whose last
+    // condition counts by host or cgroup.
     std::optional<ProcessFacts> about;
-    // for Fire: the matches it rests on, oldest first, at most `most_matches` of the newest; and all of them
+    // for Fire: the matches that led to it, oldest first, at most the newest `most_matches`; then the totals over all
     std::vector<Matched> matches;
     std::uint64_t matches_total = 0, value_total = 0;
 };
@@ -116,44 +116,43 @@ struct RuleCounters {
     std::uint64_t forgotten_keys = 0; // limit and tally keys dropped because too many were in use
 };
 
-// Firings: only Fire and Suppressed; what does not match is not explained, and costs no memory.
-// For kinds whose events come by the ten thousand a second.
+// Firings: only Fire and Suppressed are returned. An event that does not match gets no explanation and allocates no
+// memory. This is for kinds with tens of thousands of events a second.
 enum class Answers { All, Firings };
 
 class Engine {
 public:
     explicit Engine(std::vector<Rule> rules);
 
-    // One decision for each enabled rule one of whose conditions is of the event's kind, in
-    // rule order; for an event that names its rule, that rule's.  Remembers matches and
-    // firings, for tallies and limits.  After a firing, also a suppressed one, its tally starts
-    // afresh; in `all` those by cgroup or host go on where others share them.
+    // Returns one decision for each enabled rule that has a condition of the event's kind, in rule order. If the event
+    // names its rule, only that rule decides. Matches and firings are remembered for tallies and limits. After a firing
+    // the tally starts again from zero, also when the firing was suppressed. In an `all` rule, tallies by cgroup or
+    // host continue if other processes share them.
     std::vector<Decision> decide(const Event &event, Answers answers = Answers::All);
 
     std::span<const Rule> rules() const { return rules_; }
     const Rule *rule(std::string_view name) const;
     RuleCounters counters(std::string_view rule) const;
 
-    // Whether any enabled rule could match such a process and wants it recorded: what the
-    // watch decision rests on.  Rules on reclaim and txg_sync only do not, unless they are
-    // about processes that `match` names.
+    // True if an enabled rule could match this process and wants it recorded: then the process is watched. Rules that
+    // have only reclaim or txg_sync conditions do not want that, unless their `match` names processes.
     bool watches(const ProcessFacts &process) const;
-    // Some enabled rule that wants recording has no `match` keys: every process is watched.
+    // True if an enabled rule that wants recording has no `match` keys: then every process is watched.
     bool watches_everything() const;
-    // Some enabled rule matches by comm / matches, counts or limits by cgroup or unit.
+    // True if an enabled rule matches by comm; true if one matches, counts or limits by cgroup or unit.
     bool looks_at_comm() const;
     bool looks_at_cgroup() const;
-    // The signals on which some enabled rule may fire: when they kill, or when they do not.
-    // A rule with fatal = false is in both: it fires "also when the signal does not kill".
-    // An exit rule's signals are among the fatal ones.
+    // The signals on which an enabled rule may fire: those that kill, and those that do not. A rule with fatal = false
+    // counts for both, because it fires "also when the signal does not kill". The signals of an exit rule are among the
+    // fatal ones.
     std::bitset<65> signals(bool fatal) const;
 
-    // Keeps the memory (limits, tallies) of rules whose text did not change, and the
-    // counters of every rule whose name is still there.
+    // Installs new rules. Rules with the same text keep their memory (limits, tallies). Rules with the same name keep
+    // their counters.
     void replace(std::vector<Rule> rules);
 
 private:
-    struct Memory; // of a rule: past matches and firings, by key; bounded
+    struct Memory; // a rule's past matches and firings, by key; bounded
     void decide(std::size_t rule, const Event &event, Answers answers, std::vector<Decision> &out);
 
     std::vector<Rule> rules_;

@@ -1,5 +1,5 @@
-// Something remembered per key (a process, a cgroup, the host), at most so many: the key
-// not used for longest is forgotten first.
+// Remembers one entry for each key (a process, a cgroup, the host). The number of keys is limited: when there is no
+// room, the least recently used key is forgotten.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ public:
     KeyedMemory(KeyedMemory &&) noexcept = default; // not copied: the index points into the entries
     KeyedMemory &operator=(KeyedMemory &&) noexcept = default;
 
-    // Makes the key the last used one; a new one starts with `Entry{}`.  `forgets` is told
-    // of the entry that makes room for it.
+    // Marks the key as the most recently used. A new key starts with `Entry{}`. If an old entry has to make room,
+    // `forgets` is called with it.
     template <typename Forgets> Entry &at(std::string_view key, Forgets forgets) {
         if (Entry *known = find(key))
             return *known;
@@ -35,7 +35,7 @@ public:
         return at(key, [](const Entry &) {});
     }
 
-    // nullptr: not there.  Makes the key the last used one.
+    // Returns nullptr if the key is unknown. Otherwise marks it as the most recently used.
     Entry *find(std::string_view key) {
         const auto found = index_.find(key);
         if (found == index_.end())
@@ -53,14 +53,14 @@ public:
         entries_.erase(entry);
     }
 
-    // What has no more use is dropped without counting as forgotten: a few at a time, so
-    // that no event pays for many.
+    // Drops entries that have no more use; they do not count as forgotten. Only a few are dropped each time, so that no
+    // single event pays for many.
     template <typename Useless> void tidy(Useless useless) {
         for (int i = 0; i < 2 && entries_.size() > 1 && useless(entries_.back().second); ++i)
             drop_oldest();
     }
 
-    // Drops the key not used for longest, other than the only one.
+    // Drops the least recently used key, but never the only one.
     bool forget_one() {
         if (entries_.size() < 2)
             return false;
@@ -72,7 +72,7 @@ public:
     const Entry &oldest() const { return entries_.back().second; }
     std::size_t size() const { return entries_.size(); }
     std::uint64_t forgotten() const { return forgotten_; }
-    auto begin() const { return entries_.begin(); } // last used first
+    auto begin() const { return entries_.begin(); } // most recently used first
     auto end() const { return entries_.end(); }
 
 private:
@@ -83,7 +83,7 @@ private:
 
     using List = std::list<std::pair<std::string, Entry>>;
     List entries_;
-    std::unordered_map<std::string_view, typename List::iterator> index_; // keys are those of entries_
+    std::unordered_map<std::string_view, typename List::iterator> index_; // the keys are views of those in entries_
     std::uint64_t forgotten_ = 0;
 };
 

@@ -1,10 +1,8 @@
-// The firings a rule remembers for its limit: per key (the rule, a process, an
-// executable) the last hour's times and what was suppressed since.
-//
-// Bounded: at most `most_keys` keys and `most_times` times over all keys; beyond
-// it the key not used for longest is forgotten and counted.  A forgotten key
-// starts afresh, so a flood of distinct keys can at worst fire as often as if it
-// had come slowly.
+// Remembers a rule's firings for its limit. For each key (the rule, a process, an executable) it keeps the times of the
+// last hour and how many firings were suppressed since.
+// Bounded: at most `most_keys` keys, and `most_times` times over all keys. Beyond that the least recently used key is
+// forgotten, and the loss is counted. A forgotten key starts again from zero. So a flood of distinct keys can at worst
+// fire as often as the same keys would if they came slowly.
 #pragma once
 
 #include "rules/model/rule.h"
@@ -20,12 +18,12 @@ public:
     static constexpr std::size_t most_times = 65536;
 
     struct Answer {
-        std::string held_by;                 // "" : fire; else the limit that holds
-        std::uint64_t suppressed_before = 0; // for a firing: since this key's last one
+        std::string held_by;                 // "": may fire; otherwise the limit that forbids it
+        std::uint64_t suppressed_before = 0; // for a firing: how many were suppressed since this key's last firing
     };
 
-    // May this key fire now?  Remembers the answer.  Times that run backwards a
-    // little (events of several CPUs) count as the latest seen of their key.
+    // Decides whether this key may fire now, and remembers the answer. Events of several CPUs may come slightly out of
+    // order: an earlier time counts as the latest time seen for its key.
     Answer ask(const Limit &limit, const std::string &key, std::uint64_t t_ns);
 
     std::uint64_t forgotten() const { return forgotten_; }
@@ -33,15 +31,16 @@ public:
 private:
     struct Entry {
         std::string key;
-        std::vector<std::uint64_t> times; // of firings, oldest first; only the last hour's if per_hour is set
-        std::uint64_t suppressed = 0;     // since the last of them
+        std::vector<std::uint64_t>
+            times; // of firings, oldest first: those of the last hour; without per_hour only the last
+        std::uint64_t suppressed = 0; // since the last of them
     };
 
     Entry &entry(const std::string &key);
     void remember(const Limit &limit, Entry &entry, std::uint64_t now);
     void forget_last();
 
-    std::list<Entry> entries_; // last used first
+    std::list<Entry> entries_; // most recently used first
     std::unordered_map<std::string, std::list<Entry>::iterator> index_;
     std::size_t times_ = 0; // over all entries
     std::uint64_t forgotten_ = 0;

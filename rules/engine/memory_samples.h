@@ -1,6 +1,6 @@
-// The RSS samples of processes, for on = "memory": growth is from the lowest of the last
-// `within`.  Bounded: KeyedMemory's keys; of each process only samples that may become the
-// lowest, at most `most_samples`.
+// The RSS samples of processes, for on = "memory". Growth is measured from the lowest sample within the last `within`.
+// Bounded: KeyedMemory limits the processes. For each process only samples that may still become the lowest are kept,
+// at most `most_samples`.
 #pragma once
 
 #include "rules/engine/engine.h"
@@ -13,17 +13,17 @@ public:
     static constexpr std::size_t most_samples = 128;
 
     struct Answer {
-        bool holds = false, began = false; // began: it did not hold at the sample before
+        bool holds = false, began = false; // began: the condition did not hold at the previous sample
         std::uint64_t grown = 0;
     };
 
     Answer add(const MemoryCondition &condition, std::string_view key, std::uint64_t t_ns, std::uint64_t rss);
 
-    // The samples growth was measured by: from the lowest to the newest.  False where that
-    // is not of this time: it matched then, and there were others since.
+    // The samples that growth was measured with, from the lowest to the newest. Returns false if the event is not
+    // the newest sample: the samples of its time may be gone.
     bool collect(std::string_view key, std::size_t condition, std::uint64_t t_ns, Decision &out);
 
-    // It has fired: growth counts from the newest sample on.
+    // To be called after a firing: growth is then measured from the newest sample on.
     void restart(const MemoryCondition &condition, std::string_view key);
 
     std::uint64_t forgotten() const { return entries_.forgotten(); }
@@ -33,7 +33,7 @@ private:
         std::uint64_t t_ns, rss;
     };
     struct Entry {
-        std::vector<Sample> rising; // each lower than all after it; the newest last
+        std::vector<Sample> rising; // each is lower than all later ones; the newest is last
         bool held = false;
     };
     static void push(Entry &entry, Sample sample, std::uint64_t within);

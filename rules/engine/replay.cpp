@@ -10,7 +10,7 @@
 namespace incident::rules {
 namespace {
 
-// Of one firing: what is fed again for matches that were only added up.
+// The limit for one firing: how many matches are offered again if only their sums were recorded.
 constexpr std::uint64_t most_filled_in = 1'000'000;
 
 void set_value(EventKind &what, std::uint64_t value) {
@@ -76,7 +76,7 @@ struct LeastEvent {
     std::optional<EventKind> operator()(const TracepointCondition &) const { return std::nullopt; }
 };
 
-// Whether both are the same place in a program or the kernel.
+// True if both are the same place in a program or the kernel.
 bool same_probe(const ConditionKind &a, const ConditionKind &b) {
     if (const auto *x = std::get_if<LatencyCondition>(&a))
         if (const auto *y = std::get_if<LatencyCondition>(&b))
@@ -117,7 +117,7 @@ public:
         recorded_ = &recorded;
         answers_.clear();
         for (const Rule &rule : engine_.rules())
-            answers_.push_back({rule.name, Verdict::NoMatch, at_first(rule), 0});
+            answers_.push_back({rule.name, Outcome::NoMatch, at_first(rule), 0});
         for (const Matched &match : before_trigger())
             if (auto event = event_of(match))
                 feed(*event, match.condition, Answers::Firings);
@@ -208,15 +208,15 @@ private:
     // The first firing stands; else a suppressed one; else what was said last.
     void add(const Decision &decision, std::uint64_t t_ns) {
         Replayed &answer = answers_[static_cast<std::size_t>(decision.rule - engine_.rules().data())];
-        const auto rank = [](Verdict verdict) {
-            return verdict == Verdict::Fire ? 2 : verdict == Verdict::Suppressed ? 1 : 0;
+        const auto rank = [](Outcome outcome) {
+            return outcome == Outcome::Fire ? 2 : outcome == Outcome::Suppressed ? 1 : 0;
         };
-        if (rank(decision.verdict) < rank(answer.verdict) ||
-            (rank(decision.verdict) == rank(answer.verdict) && rank(answer.verdict) > 0))
+        if (rank(decision.outcome) < rank(answer.outcome) ||
+            (rank(decision.outcome) == rank(answer.outcome) && rank(answer.outcome) > 0))
             return;
-        answer.verdict = decision.verdict;
+        answer.outcome = decision.outcome;
         answer.why = decision.why;
-        answer.t_ns = rank(decision.verdict) > 0 ? t_ns : 0;
+        answer.t_ns = rank(decision.outcome) > 0 ? t_ns : 0;
     }
 
     Engine engine_;

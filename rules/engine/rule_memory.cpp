@@ -124,15 +124,15 @@ Decision RuleMemory::decide(const Rule &rule, const Event &event, Answers answer
         std::string why;
         const Step made = step(rule, i, event, explain, why);
         if (made == Step::No) {
-            if (decision.verdict == Verdict::NoMatch && decision.why.empty())
+            if (decision.outcome == Outcome::NoMatch && decision.why.empty())
                 decision.why = std::move(why);
             continue;
         }
-        if (decision.verdict == Verdict::Fire || decision.verdict == Verdict::Suppressed)
+        if (decision.outcome == Outcome::Fire || decision.outcome == Outcome::Suppressed)
             continue; // one firing an event; this one only counted
         decision.condition = i;
         if (made == Step::Counted) {
-            decision.verdict = Verdict::Counted;
+            decision.outcome = Outcome::Counted;
             decision.why = std::move(why);
         } else if (rule.combine == Combine::All) {
             all_.met(rule, i, event, value_of(event.what));
@@ -151,7 +151,7 @@ Decision RuleMemory::decide(const Rule &rule, const Event &event, Answers answer
 void RuleMemory::complete(const Rule &rule, const Event &event, bool explain, Decision &out) {
     auto process = all_.whole_for(rule, out.condition, event);
     if (!process) {
-        out.verdict = Verdict::Counted;
+        out.outcome = Outcome::Counted;
         if (explain)
             if (const auto missing = all_.missing(rule, event.process))
                 out.why = fmt::format("all: condition {} (\"{}\") is not met within {}", *missing + 1,
@@ -171,14 +171,14 @@ void RuleMemory::fire(const Rule &rule, const Event &event, const ProcessFacts &
     auto answer = limits_.ask(rule.limit, limit_key(rule.limit.by, process), event.t_ns);
     if (!answer.held_by.empty()) {
         ++counters_.suppressed;
-        out.verdict = Verdict::Suppressed;
+        out.outcome = Outcome::Suppressed;
         out.why = std::move(answer.held_by);
         out.matches = {};
         out.matches_total = out.value_total = 0;
         return;
     }
     ++counters_.fired;
-    out.verdict = Verdict::Fire;
+    out.outcome = Outcome::Fire;
     out.suppressed_before = answer.suppressed_before;
     order(out.matches);
 }
@@ -208,7 +208,7 @@ void RuleMemory::restart(const Rule &rule, std::size_t index, const ProcessFacts
         conditions_[index].samples.restart(*memory, TallyKey(TallyBy::Process, process).text());
 }
 
-// What is by process starts afresh; what others share goes on, unless that is all there is.
+// Tallies by process start again. Tallies that processes share go on, unless the rule has only such tallies.
 void RuleMemory::restart_all(const Rule &rule, const ProcessFacts &process) {
     const auto own = [](const auto &condition) { return condition.tally.by == TallyBy::Process; };
     const bool some_own = std::any_of(rule.conditions.begin(), rule.conditions.end(), own);

@@ -1,4 +1,4 @@
-// One rule at work: its conditions' tallies, its limit, and what an event makes of them.
+// The state of one running rule: its conditions' tallies and its limit, and how an event changes them.
 #pragma once
 
 #include "rules/engine/all_memory.h"
@@ -12,12 +12,12 @@ class RuleMemory {
 public:
     explicit RuleMemory(const Rule &rule);
 
-    // What the event means to the rule, which must be the one this was made for (its text at
-    // least) and have a condition of the event's kind.
+    // Decides what the event means to the rule. The rule must have the same text as the one this object was made for,
+    // and a condition of the event's kind.
     Decision decide(const Rule &rule, const Event &event, Answers answers);
 
     RuleCounters counters() const;
-    void take_counters(const RuleCounters &before); // of the rule of that name in the set before
+    void take_counters(const RuleCounters &before); // from the rule with the same name in the previous set of rules
 
 private:
     enum class Step { No, Counted, Met };

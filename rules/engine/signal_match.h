@@ -1,12 +1,12 @@
-// Whether a signal event is what a rule with on = "signal" waits for.
+// Decides whether a signal event matches a condition with on = "signal".
 #pragma once
 
 #include "rules/engine/engine.h"
 
 namespace incident::rules {
 
-// "" if it is, else the first condition that fails; `pid`: who gets the signal.
-// "signals: SIGUSR1 is none of [SIGBUS, SIGSEGV]".
+// Returns "" if it matches, otherwise the first key that does not hold: "signals: SIGUSR1 is none of [SIGBUS,
+// SIGSEGV]". `pid` is the process that gets the signal.
 std::string mismatch(const SignalCondition &condition, const SignalEvent &event, std::uint32_t pid);
 
 } // namespace incident::rules

@@ -17,7 +17,7 @@ constexpr std::size_t most_signatures = 1024;
 struct StormPolicy::Memory {
     struct Signature {
         std::uint64_t begins_ns = 0, last_ns = 0;
-        std::uint64_t alike = 0;          // in the window
+        std::uint64_t similar = 0;        // in the window
         std::uint64_t counted_before = 0; // only counted since the last bundle
         std::uint64_t seen = 0, full = 0, light = 0, counted = 0;
     };
@@ -42,13 +42,13 @@ StormAnswer StormPolicy::judge(const std::string &its, const std::string &kind, 
     known.last_ns = std::max(known.last_ns, t_ns);
     if (known.seen == 0 || known.last_ns - known.begins_ns >= static_cast<std::uint64_t>(settings.window.count())) {
         known.begins_ns = known.last_ns;
-        known.alike = 0;
+        known.similar = 0;
     }
     ++known.seen;
-    StormAnswer answer{.alike = ++known.alike, .signature = signature};
-    if (known.alike <= settings.full)
+    StormAnswer answer{.similar = ++known.similar, .signature = signature};
+    if (known.similar <= settings.full)
         ++known.full;
-    else if (known.alike <= std::uint64_t{settings.full} + settings.light)
+    else if (known.similar <= std::uint64_t{settings.full} + settings.light)
         answer.keep = Keep::Light, ++known.light;
     else
         answer.keep = Keep::Count, ++known.counted, ++known.counted_before, ++memory_->counted;

@@ -1,5 +1,5 @@
-// The storm policy: what is kept of incidents that are all alike.  Within a window the
-// first of a signature are kept whole, the next light, the rest only counted.
+// The storm policy: how much is kept of many similar incidents. Within a window the first incidents of a signature are
+// kept whole, the next ones light, and the rest are only counted.
 #pragma once
 
 #include <memory>
@@ -18,9 +18,9 @@ enum class Keep { Full, Light, Count };
 
 struct StormAnswer {
     Keep keep = Keep::Full;
-    std::uint64_t alike = 0;          // of this signature in the window, this one included
-    std::uint64_t counted_before = 0; // of this signature only counted since its last bundle
-    std::string signature;            // the one it counted as
+    std::uint64_t similar = 0;        // of this signature in the window, this one included
+    std::uint64_t counted_before = 0; // how many of this signature were only counted since its last bundle
+    std::string signature;            // the signature that it was counted under
 };
 
 struct StormLine { // for status
@@ -29,12 +29,12 @@ struct StormLine { // for status
     std::uint64_t last_ns = 0;
 };
 
-// Bounded: at most 1024 signatures; the one not seen for longest is forgotten.
+// Bounded: at most 1024 signatures; the least recently seen one is forgotten.
 class StormPolicy {
 public:
     explicit StormPolicy(Storm settings);
-    // kind: all that would be known of it had nothing said where it struck.  One of which just that is known (its
-    // signature is its kind) counts as one of the signature that was last seen of its kind.
+    // kind: the part of the signature that is known even if the place of the crash is not. An incident whose signature
+    // is only its kind is counted under the signature that was last seen of this kind.
     StormAnswer judge(const std::string &signature, const std::string &kind, std::uint64_t t_ns);
     std::vector<StormLine> lines(std::size_t most) const; // most seen first
     std::uint64_t counted() const;                        // over all signatures

@@ -1,11 +1,8 @@
-// The matches a condition with `count` or `stalled` remembers, by process, cgroup or host.
-//
-// Of each key the newest `most_exact` matches are kept one by one; older ones that are still
-// within the window are added up in pieces of a 64th of it, which leave the window when their
-// first match does.  So a count beyond most_exact is reached at most a 64th of the window late
-// and never too early.
-//
-// Bounded: KeyedMemory's keys, and `most_matches` over all of them.
+// Remembers the matches of a condition with `count` or `stalled`, by process, cgroup or host.
+// For each key the newest `most_exact` matches are kept one by one. Older matches that are still within the window are
+// added up in pieces. A piece covers a 64th of the window, and leaves the window together with its first match. So a
+// count above most_exact is reached at most a 64th of the window too late, and never too early. Bounded: KeyedMemory
+// limits the keys, and `most_matches` the matches of all keys together.
 #pragma once
 
 #include "rules/engine/engine.h"
@@ -15,23 +12,22 @@ namespace incident::rules {
 
 class TallyMemory {
 public:
-    static constexpr std::size_t most_exact = most_matches;  // of a key
-    static constexpr std::size_t most_remembered = 1u << 18; // of all keys: 4 MiB, and as much to spare
-    static constexpr std::uint64_t pieces = 64;              // of a window
+    static constexpr std::size_t most_exact = most_matches;  // for one key
+    static constexpr std::size_t most_remembered = 1u << 18; // for all keys: 4 MiB, and as much again in reserve
+    static constexpr std::uint64_t pieces = 64;              // in one window
 
     struct Answer {
         bool reached = false;
         std::uint64_t count = 0, value = 0; // within the window
     };
 
-    // One more match.  Matches of several CPUs may come out of order; one that is older than
-    // the window is not counted.
+    // Adds one match. Matches of several CPUs may come out of order; one that is older than the window is not counted.
     Answer add(const Tally &tally, std::string_view key, std::uint64_t t_ns, std::uint64_t value);
 
-    // The matches within the window: the newest, oldest first, and all of them added up.
+    // The matches within the window: the newest ones in order of time, and the sums over all.
     void collect(std::string_view key, std::size_t condition, Decision &out);
 
-    // The key's tally starts afresh.
+    // The key's tally starts again from zero.
     void restart(std::string_view key);
 
     std::uint64_t forgotten() const { return entries_.forgotten(); }
@@ -44,7 +40,7 @@ private:
         std::uint64_t t_ns, value;
     };
     struct Entry {
-        std::vector<Match> exact; // from `begin` on; in order of time
+        std::vector<Match> exact; // valid from `begin` on; in order of time
         std::size_t begin = 0;
         std::vector<Piece> pieces; // oldest first
         std::uint64_t count = 0, value = 0, latest_ns = 0;

@@ -18,18 +18,20 @@ struct Config {
         bool all_paths = false;                  // paths = "opens" | "all": which calls' paths are kept
         bool durations = true;                   // how long calls took; without, they cost half
     } record;
-    // [heap]: processes whose rules ask for allocations = "sizes" or "history".
+    // [heap]: for processes whose rules ask for allocations = "sizes" or "history".
     struct Heap {
-        std::uint64_t memory = 256u << 20; // bytes for all of them together; what does not fit is not recorded
-        std::uint32_t live = 131072;       // allocations not freed, remembered of each process; 1024..16777216
-        std::uint32_t stacks = 4096;       // distinct call stacks of each; 64..65536
-        std::uint32_t history = 32768;     // calls kept of each, at level history; a power of two 1024..4194304
+        std::uint64_t memory =
+            256u << 20; // bytes for all these processes together; a process that does not fit is not recorded
+        std::uint32_t live = 131072;   // live allocations remembered for each process; 1024..16777216
+        std::uint32_t stacks = 4096;   // distinct call stacks of each; 64..65536
+        std::uint32_t history = 32768; // calls kept of each, at level history; a power of two 1024..4194304
         Nanoseconds window{std::chrono::seconds(10)}; // "lately": 1 s..1 h
     } heap;
     struct Capture {
-        Nanoseconds deadline{std::chrono::seconds(2)};   // for a dying process's threads, after the last event of it
+        Nanoseconds deadline{
+            std::chrono::seconds(2)}; // how long a dying process's threads are waited for after its last event
         Nanoseconds core_wait{std::chrono::seconds(30)}; // how long a core's journal entry is looked for
-        bool analyse = true; // have each incident unwound, named and explained as soon as it is written
+        bool analyse = true; // explain each incident as soon as it is written: unwind and name its stacks
     } capture;
     struct Budget { // of <state>/incidents
         std::uint64_t bundles = 10000;
@@ -37,7 +39,8 @@ struct Config {
         std::uint64_t keep_free = 1ull << 30;
     } budget;
     struct Cost { // what incidentd itself may take
-        // Of each CPU, all together; and of one CPU, a probe by itself.  nullopt: "off".
+        // The share of every CPU that all probes together may take, and the share of one CPU that a single probe may
+        // take. nullopt: "off".
         std::optional<double> budget = 0.01;
         Nanoseconds every{std::chrono::seconds(60)}; // from measurement to measurement: 1 s..1 h
     } cost;
@@ -47,14 +50,14 @@ struct Config {
     struct Safety {
         bool allow_dump = false;
         std::vector<std::string> never;    // globs of comm, exe or unit
-        std::uint32_t dumps_per_hour = 10; // of all rules together; 1..1000
+        std::uint32_t dumps_per_hour = 10; // for all rules together; 1..1000
     } safety;
     struct Access {
-        std::string group; // whose members may read bundles; "": root alone
+        std::string group; // its members may read bundles; "": only root may
     } access;
     struct Hook {
         std::string unit;            // the template started for each incident, "incident-hook@.service"; "": none
-        std::uint32_t per_hour = 60; // at most so many starts; 1..100000
+        std::uint32_t per_hour = 60; // at most this many starts; 1..100000
     } hook;
     Storm storm;                    // [storm] full, light, window
     std::string log_level = "info"; // trace debug info warn error

@@ -1,5 +1,5 @@
-// What recording one process's heap takes of kernel memory at the most, byte for byte: what the
-// configuration is checked by, and what the daemon takes off [heap] memory for each process.
+// How much kernel memory the recording of one process's heap takes at most, byte for byte. The configuration is checked
+// with this number, and the daemon subtracts it from [heap] memory for each process.
 #pragma once
 
 #include "rules/files/config.h"
@@ -8,9 +8,10 @@
 
 namespace incident::rules {
 
-// A hash map's elements come one by one from the kernel's slabs (BPF_F_NO_PREALLOC): a header of 48 bytes
-// (struct htab_elem), the key of 8, the value, and 8 of bpf_mem_alloc, rounded up to a slab's size.  Its
-// buckets, 16 bytes each, are there from the start: as many as elements, rounded up to a power of two.
+// The kernel allocates the elements of a hash map one by one from its slabs (BPF_F_NO_PREALLOC). An element takes a
+// header of 48 bytes (struct htab_elem), 8 bytes for the key, the value, and 8 bytes for bpf_mem_alloc, rounded up to
+// the size of a slab. The buckets are allocated at the start: 16 bytes each, as many as elements, rounded up to a power
+// of two.
 inline constexpr std::uint64_t heap_live_element = 96;    // 88 + 8 with struct heap_allocation
 inline constexpr std::uint64_t heap_stack_element = 2048; // 1328 + 8 with struct heap_stack
 inline constexpr std::uint64_t heap_bucket = 16;

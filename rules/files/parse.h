@@ -10,9 +10,9 @@
 namespace incident::rules {
 
 struct ParsedRules {
-    std::vector<Rule> rules; // the good ones, whatever else is wrong
+    std::vector<Rule> rules; // the rules without errors, even if others have some
     std::vector<Diagnostic> diagnostics;
-    bool ok() const; // no errors (warnings do not count)
+    bool ok() const; // true if there are no errors (warnings do not count)
 };
 
 ParsedRules parse_rules(const std::vector<Source> &sources, const Lookups &lookups);

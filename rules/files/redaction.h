@@ -10,7 +10,7 @@ struct RedactionError {
     std::string message, hint;
 };
 
-// nullopt: `pattern` is a usable regular expression of RE2.
+// Returns what is wrong with `pattern`; nullopt if RE2 can use it.
 std::optional<RedactionError> redaction_error(const std::string &pattern);
 
 } // namespace incident::rules

@@ -1,4 +1,4 @@
-// What only a whole rule shows.
+// Checks that need the whole rule.
 #include "rules/conditions/kinds.h"
 #include "rules/conditions/rule_conditions.h"
 #include "rules/text/escape.h"

@@ -1,5 +1,5 @@
-// A rule as TOML with every effective value, the same for the same rule: what
-// stands in a bundle, and what tells a changed rule from an unchanged one.
+// A rule as TOML with every effective value. The same rule always gives the same text. Bundles contain this text, and a
+// reload compares it to see whether a rule has changed.
 #pragma once
 
 #include "rules/model/rule.h"

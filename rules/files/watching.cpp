@@ -1,4 +1,4 @@
-// What the rules look at: which processes, which signals.
+// Which processes and which signals the rules look at.
 #include "rules/conditions/kinds.h"
 #include "rules/engine/engine.h"
 #include "rules/model/match.h"

@@ -3,7 +3,7 @@
 //   prev_state == 2 && (prev_comm ~ "pg*" || prev_prio < 100)
 // Operators: == != < <= > >= & (some bits set) on integers; == != ~ (glob) on text;
 // && || ! and parentheses.  Integers in decimal, 0x hex, 0 octal; text in "…" or '…'
-// without escapes: what holds the one quote is written in the other.
+// without escapes: text that contains one kind of quote is written in the other kind.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct TracepointField {
     std::string name;
     std::uint32_t offset = 0, size = 0; // bytes in the record
     bool is_signed = false;
-    bool relative = false; // TextAt: __rel_loc, whose offset counts from behind the field
+    bool relative = false; // TextAt: it is a __rel_loc, whose offset counts from the end of the field
     bool operator==(const TracepointField &) const = default;
 };
 
@@ -29,10 +29,10 @@ struct TracepointFormat {
     std::uint32_t size = 0;              // bytes of the fixed part
 };
 
-// The text of a `format` file; what it does not understand is a Bytes field.
+// Parses the text of a `format` file. A field with an unknown declaration becomes a Bytes field.
 TracepointFormat parse_tracepoint_format(std::string_view text);
 
-// An expression tree in an array; node 0 is the root; empty: everything passes.
+// An expression tree in an array. Node 0 is the root; an empty tree lets everything pass.
 struct Filter {
     enum class Op : std::uint8_t { And, Or, Not, Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual, Bits, Glob };
     struct Node {
@@ -40,9 +40,9 @@ struct Filter {
         int left = -1, right = -1; // And, Or; Not: left
         TracepointField field;     // comparisons; only its name is set while unchecked
         bool is_text = false;
-        std::int64_t number = 0; // above INT64_MAX: the same bits, for an unsigned field
+        std::int64_t number = 0; // for an unsigned field, values above INT64_MAX are stored with the same bits
         std::string text;
-        // Where field and value stand in the filter's text.
+        // The positions of field and value in the filter's text.
         std::uint32_t at = 0, length = 0, value_at = 0, value_length = 0;
         bool operator==(const Node &) const = default;
     };
@@ -61,18 +61,17 @@ std::expected<Filter, FilterError> parse_filter(std::string_view text);
 // Resolves fields, refuses unknown ones and comparisons of the wrong type.
 std::expected<Filter, FilterError> check_filter(Filter filter, std::string_view text, const TracepointFormat &format);
 
-// `record`: the raw record from its first common field on; reading beyond it is "does not
-// hold".  An unchecked filter holds for nothing.
+// `record` is the raw record, beginning with its first common field. A comparison that would read beyond it does not
+// hold. An unchecked filter never holds.
 bool holds(const Filter &filter, std::span<const std::uint8_t> record);
 
-// "prev_comm=postgres prev_state=2 …": the fields but common_*, for people; text escaped.
+// The fields as text for people, without the common_* ones: "prev_comm=postgres prev_state=2 …". Text is escaped.
 std::string describe_record(const TracepointFormat &format, std::span<const std::uint8_t> record);
 
-// What the kernel side can check by itself: integer comparisons and text prefixes that are
-// necessary for the filter to hold (the conjunction at its top).  The whole filter is
-// checked again by the engine.
+// The part that the kernel side can check: integer comparisons and text prefixes at the top of the filter, joined by
+// &&. They are necessary for the filter to hold. The engine checks the whole filter again.
 struct FilterClause {
-    std::uint32_t offset = 0, size = 0; // 1, 2, 4, 8 bytes; for a prefix its length, at most 16
+    std::uint32_t offset = 0, size = 0; // size is 1, 2, 4 or 8 bytes; for a prefix its length, at most 16
     bool is_signed = false, is_prefix = false;
     Filter::Op op = Filter::Op::Equal;
     std::int64_t number = 0;

@@ -1,5 +1,4 @@
-// A filter against the format of its tracepoint: fields exist and are of the type they are
-// compared as.
+// Checks a filter against the format of its tracepoint: fields must exist and have the type they are compared as.
 #include "rules/filter/filter.h"
 #include "rules/text/escape.h"
 #include "rules/text/suggest.h"
@@ -29,7 +28,7 @@ std::string field_hint(const std::string &name, const TracepointFormat &format) 
     return near.empty() ? fmt::format("its fields: {}", join(own)) : fmt::format("did you mean '{}'?", near);
 }
 
-// What an integer field can hold, as the bits of a number would be compared.
+// The range of an integer field, in the bits in which a number is compared.
 std::optional<FilterError> out_of_range(const Filter::Node &node, std::string_view text) {
     const TracepointField &field = node.field;
     const bool negative = text.substr(node.value_at).starts_with('-');

@@ -1,4 +1,4 @@
-// A checked filter over a raw record, and the part of it that the kernel side can do.
+// Evaluates a checked filter on a raw record, and extracts the part that the kernel side can evaluate.
 #include "rules/filter/tracepoint_record.h"
 #include "rules/text/glob.h"
 
@@ -54,7 +54,7 @@ Truth compare_number(const Filter::Node &node, Record record) {
     return compare<std::uint64_t>(node.op, *value, static_cast<std::uint64_t>(node.number));
 }
 
-// What cannot be read makes the whole not hold, unless the rest decides it.
+// If a field cannot be read, the filter does not hold, unless the other parts decide it.
 Truth evaluate(const Filter &filter, int index, Record record) {
     const Filter::Node &node = filter.nodes[static_cast<std::size_t>(index)];
     switch (node.op) {
@@ -82,7 +82,7 @@ void add_text_clause(const Filter::Node &node, std::vector<FilterClause> &out) {
     std::string prefix(node.op == Filter::Op::Glob ? literal_prefix(node.text) : std::string_view(node.text));
     if (prefix.size() > node.field.size)
         return; // can never hold; the engine says so
-    // Where the text must end there, its NUL is part of it.
+    // If the text must end there, its NUL is part of it.
     const bool whole = node.op == Filter::Op::Equal || prefix.size() == node.text.size();
     if (whole && prefix.size() < node.field.size)
         prefix += '\0';

@@ -1,4 +1,4 @@
-// A filter's text → its tree.  Precedence as in C: ! before && before ||.
+// Parses a filter's text into a tree. Precedence is as in C: ! before && before ||.
 #include "rules/filter/filter_lexer.h"
 #include "rules/text/escape.h"
 

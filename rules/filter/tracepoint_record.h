@@ -1,4 +1,4 @@
-// Values in a tracepoint's raw record, read without trusting it.
+// Reads values from a tracepoint's raw record without trusting the record.
 #pragma once
 
 #include "rules/filter/filter.h"
@@ -9,11 +9,11 @@ namespace incident::rules {
 
 using Record = std::span<const std::uint8_t>;
 
-// The bytes of a field, nullopt where the record is shorter.
+// The bytes of a field; nullopt if the record is too short.
 std::optional<Record> field_bytes(const TracepointField &field, Record record);
-// An Integer field, sign-extended to 64 bits or not as it is signed.
+// The value of an Integer field as 64 bits; sign-extended if the field is signed.
 std::optional<std::uint64_t> field_integer(const TracepointField &field, Record record);
-// Text and TextAt, up to its NUL.
+// The value of a Text or TextAt field, up to its NUL.
 std::optional<std::string> field_text(const TracepointField &field, Record record);
 
 } // namespace incident::rules

@@ -16,14 +16,14 @@ namespace incident::rules {
 
 using Nanoseconds = std::chrono::nanoseconds;
 
-// Where a thing stands in a rule file; line and column count from 1.
+// A position in a rule file; line and column count from 1.
 struct Location {
     std::string file;
     int line = 0;
     int column = 0;
 };
 
-// Which processes: every key that is given must hold; a list is any of.
+// Which processes a rule is about. Every given key must hold; one entry of a list is enough.
 // Patterns are globs (fnmatch(3) without FNM_PATHNAME: '*' also matches '/').
 struct Match {
     std::vector<std::string> unit, exe, comm, cgroup;
@@ -35,32 +35,32 @@ struct Match {
 enum class LimitBy { Rule, Process, Exe, Cgroup };
 
 struct Limit {
-    Nanoseconds cooldown{0};               // after a firing, none for this long
-    std::optional<std::uint32_t> per_hour; // none: unlimited by this rule
-    LimitBy by = LimitBy::Exe;             // default of a rule about the host: Rule
+    Nanoseconds cooldown{0};               // how long no firing follows after one
+    std::optional<std::uint32_t> per_hour; // not set: this rule sets no limit
+    LimitBy by = LimitBy::Exe;             // for a rule about the host the default is Rule
     bool operator==(const Limit &) const = default;
 };
 
-// How closely the heap is followed.  Pages: brk, mmap and kin, from the recorded system calls.  Sizes: malloc
-// and kin, counted by size and call stack.  History: each of their calls as well.
+// How closely the heap is followed. Pages: brk, mmap and similar calls, from the recorded system calls. Sizes: malloc
+// and similar functions, counted by size and call stack. History: each of these calls is also recorded.
 enum class Allocations { Pages, Sizes, History };
 
 // What to keep and how much.
 struct Context {
-    std::uint32_t stack_bytes = 32 * 1024;        // of each thread; 0..256 KiB
+    std::uint32_t stack_bytes = 32 * 1024;        // for each thread; 0..256 KiB
     bool files = true;                            // opens with their paths
     bool memory = true;                           // brk/mmap/… growth
     bool host = true;                             // host/ collectors
     bool environ = false;                         // process/environ: off by default
-    Allocations allocations = Allocations::Pages; // beyond Pages only with a match of unit, exe or cgroup
+    Allocations allocations = Allocations::Pages; // more than Pages needs a match by unit, exe or cgroup
     bool operator==(const Context &) const = default;
 };
 
 // dump = "SIGABRT", or dump = { signal = "SIGABRT", dry_run = true }: make the process
 // the rule fired for dump core.  Needs [safety] allow_dump.
 struct Dump {
-    int signal = 0;       // one whose default action dumps core (signal(7))
-    bool dry_run = false; // only say what would be done
+    int signal = 0;       // its default action must dump core (signal(7))
+    bool dry_run = false; // only report what would be done
     bool operator==(const Dump &) const = default;
 };
 
@@ -76,21 +76,23 @@ struct SenderFilter {
 // on = "signal"
 struct SignalCondition {
     std::bitset<65> signals; // [number]
-    bool fatal = true;       // only when it will really kill; false: also when handled or ignored
+    bool fatal = true;       // only when the signal will really kill; false: also when it is handled or ignored
     SenderFilter sender;
     bool operator==(const SignalCondition &) const = default;
 };
 
-// Return: when it is over.  Deadline: while it still lasts, as soon as the threshold has passed.
+// Return: the rule fires when the call is over. Deadline: it fires during the call, as soon as the threshold has
+// passed.
 enum class When { Return, Deadline };
 
 // "uprobe:BINARY:SYMBOL[+OFFSET]" or "usdt:BINARY:PROVIDER:NAME".  BINARY is an absolute
-// path, or a bare library name ("libc.so.6") looked for in the mappings of what `match` names.
+// path, or only a library's name ("libc.so.6"). Such a library is looked for in the mappings of the processes that
+// `match` names.
 struct ProbePoint {
     enum class Kind { Uprobe, Usdt } kind = Kind::Uprobe;
     std::string binary;
     std::string symbol;       // uprobe: mangled, demangled or versioned ("f@@V"); empty for usdt
-    std::uint64_t offset = 0; // uprobe: bytes from the symbol's entry
+    std::uint64_t offset = 0; // uprobe: bytes after the symbol's entry
     std::string provider, name;
     std::string text; // as written
     bool operator==(const ProbePoint &) const = default;
@@ -99,10 +101,10 @@ struct ProbePoint {
 // on = "latency": the time from `enter` to `leave`, in one thread.
 struct LatencyCondition {
     ProbePoint enter;
-    std::optional<ProbePoint> leave; // none: the return of `enter` (uprobe without offset only)
+    std::optional<ProbePoint> leave; // not set: the return of `enter` (only for a uprobe without an offset)
     Nanoseconds threshold{0};
     When when = When::Return;
-    std::uint32_t max_rate = 50'000; // calls a second beyond which the probe is detached
+    std::uint32_t max_rate = 50'000; // with more calls a second the probe is detached
     bool operator==(const LatencyCondition &) const = default;
 };
 
@@ -112,11 +114,11 @@ struct OomCondition {
     bool operator==(const OomCondition &) const = default;
 };
 
-// on = "reclaim": one wait of a thread in direct or memory-cgroup reclaim.  A rule on it is
-// made whole by its tally: count within a window, and/or time stalled within it.
+// on = "reclaim": one wait of a thread in direct or memory-cgroup reclaim. Such a rule needs a tally as well: a count
+// within a window, a stalled time within it, or both.
 struct ReclaimCondition {
-    bool direct = true, cgroup = true; // which of the two
-    Nanoseconds slower_than{0};        // only waits this long
+    bool direct = true, cgroup = true; // which of the two waits count
+    Nanoseconds slower_than{0};        // only waits of at least this length
     bool operator==(const ReclaimCondition &) const = default;
 };
 
@@ -131,22 +133,22 @@ struct TxgCondition {
 // on = "syscall"
 struct SyscallCondition {
     std::vector<std::string> names; // of system calls, sorted; groups ("@file") already expanded; empty: any
-    std::vector<int> errnos;        // returned errors, positive; empty with failed == false: any result
+    std::vector<int> errnos;        // returned errors as positive numbers; if empty and failed == false: any result
     bool failed = false;            // any error
     std::optional<Nanoseconds> slower_than;
     bool operator==(const SyscallCondition &) const = default;
 };
 
-// on = "blocked": a thread off the CPU, not for want of one.
+// on = "blocked": a thread is off the CPU because it waits for something other than a CPU.
 struct BlockedCondition {
     Nanoseconds threshold{0};
     When when = When::Return;
-    bool idle = false; // also waits that are a program's way of having nothing to do (poll, futex, accept, …)
+    bool idle = false; // also waits of a program that has nothing to do (poll, futex, accept, …)
     bool operator==(const BlockedCondition &) const = default;
 };
 
-// on = "memory": of a process, sampled.  Where both are given both must hold.  Alone or in
-// `any` a rule matches when it begins to hold, in `all` as long as it holds.
+// on = "memory": the memory of a process, sampled. If both keys are given, both must hold. Alone or in `any`, the
+// condition matches when it begins to hold; in `all`, as long as it holds.
 struct MemoryCondition {
     std::optional<std::uint64_t> rss_above; // bytes
     std::optional<std::uint64_t> growth;    // bytes of RSS gained …
@@ -156,25 +158,25 @@ struct MemoryCondition {
 
 // on = "exit": a process ends.
 struct ExitCondition {
-    std::bitset<256> status; // exit statuses; 1..255 where neither is given
-    std::bitset<65> signals; // and deaths by these signals
+    std::bitset<256> status; // exit statuses; 1..255 if neither key is given
+    std::bitset<65> signals; // or death by one of these signals
     bool operator==(const ExitCondition &) const = default;
 };
 
-// on = "block_io": one request to a block device, by the process that asked for it.
+// on = "block_io": one request to a block device, attributed to the process that asked for it.
 struct BlockIoCondition {
     std::optional<Nanoseconds> slower_than; // from issue to completion
-    bool error = false;                     // completed with an error.  Both: either of them
+    bool error = false;                     // completed with an error; if both keys are given, one is enough
     std::vector<std::string> device;        // globs of names ("sda", "nvme*"); empty: any
     bool reads = true, writes = true;       // writes: also flushes and discards
     bool operator==(const BlockIoCondition &) const = default;
 };
 
-// on = "tracepoint": any of the kernel's (CATEGORY:NAME), in the context of who hit it.
+// on = "tracepoint": any tracepoint of the kernel (CATEGORY:NAME), in the context of the thread that hit it.
 struct TracepointCondition {
     std::string category, name;
     std::string filter_text; // "" : every hit
-    Filter filter;           // checked against the tracepoint's format where that was at hand
+    Filter filter;           // checked against the tracepoint's format if that was available
     bool operator==(const TracepointCondition &) const = default;
 };
 
@@ -184,14 +186,14 @@ using ConditionKind =
 
 enum class TallyBy { Process, Cgroup, Host };
 
-// How many matches make a firing.  With count 1 and no `stalled` each match is one.
+// How many matches make a firing. With count 1 and no `stalled`, each match does.
 struct Tally {
     std::uint64_t count = 1;
-    // Time spent in the matches together (latency, reclaim, syscall, blocked, block_io, txg_sync).
+    // The matches' total time (latency, reclaim, syscall, blocked, block_io, txg_sync).
     Nanoseconds stalled{0};
-    Nanoseconds window{0}; // within this time; > 0 iff count > 1 or stalled > 0
+    Nanoseconds window{0}; // the matches must be within this time; > 0 exactly if count > 1 or stalled > 0
     TallyBy by = TallyBy::Process;
-    // Either that many or that much, where both are given.
+    // If both count and stalled are given, one is enough.
     bool each() const { return count <= 1 && stalled.count() == 0; }
     bool operator==(const Tally &) const = default;
 };
@@ -203,29 +205,29 @@ struct Condition {
     bool operator==(const Condition &) const = default;
 };
 
-// A rule of several conditions: `all` of them, or `any`, for one process within a time.
-// In `all` a condition by host or cgroup holds for every process (of that cgroup), and
-// `match` does not restrict whom one by host counts.
+// How a rule combines several conditions: `all` of them or `any`, for one process within a time. In `all`, a condition
+// by host holds for every process, and one by cgroup for every process of that cgroup. `match` does not restrict which
+// processes a condition by host counts.
 enum class Combine { One, All, Any };
 
 struct Rule {
     std::string name; // [a-z0-9-]+, unique
-    std::string kind; // that of its only condition; "all" or "any" where it has several
+    std::string kind; // the kind of its only condition; "all" or "any" if it has several
     bool enabled = true;
     Match match;
     Limit limit;
     Context context;
     std::optional<Dump> dump;
     Combine combine = Combine::One;
-    Nanoseconds within{0};             // of Combine::All
-    std::vector<Condition> conditions; // at least one; the index is part of what events name
-    std::string text;                  // its effective TOML, as it will stand in a bundle
-    Location at;                       // of its [[rule]] header
+    Nanoseconds within{0};             // for Combine::All
+    std::vector<Condition> conditions; // at least one; events name a condition by its index
+    std::string text;                  // its effective TOML, as bundles contain it
+    Location at;                       // the position of its [[rule]] header
 };
 
-// What a rule is matched against.  All of it is hostile text.
+// What is known about a process when rules are matched against it. All texts are hostile.
 struct ProcessFacts {
-    std::uint32_t pid = 0; // 0: no process, the host as a whole; no `match` key holds for it
+    std::uint32_t pid = 0; // 0: the host as a whole, no process; no `match` key holds for it
     std::uint64_t start_boot_ns = 0;
     std::uint32_t uid = 0;
     std::string comm, exe, cgroup, unit;

@@ -1,4 +1,4 @@
-// The text a parser reads, and what it may ask of its caller.
+// The text that a parser reads, and the questions it may ask its caller.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +17,17 @@ struct Source {
 // User name → uid, for match.uid = ["postgres"]; nullopt: no such user.
 using UidLookup = std::function<std::optional<std::uint32_t>(const std::string &)>;
 
-// What the parser asks of its caller.  Any may be empty (where tracefs cannot be read, say):
-// then what depends on it is taken as written.  But for uid_of: without it no user is known.
+// The questions that the parser asks its caller. A function may be empty, for example if tracefs cannot be read: then
+// names that depend on it are not checked. uid_of is the exception: without it no user name is known.
 struct Lookups {
     UidLookup uid_of;
     // Every system call's name, for checking and for hints.
     std::function<const std::vector<std::string> &()> syscall_names;
-    // The text of tracefs' events/CATEGORY/NAME/format; nullopt: there is no such tracepoint now.
+    // The text of tracefs' events/CATEGORY/NAME/format; nullopt if there is no such tracepoint now.
     std::function<std::optional<std::string>(const std::string &category, const std::string &name)> tracepoint_format;
-    // The tracepoints of a category, for hints; the categories for "".
+    // The tracepoints of a category, for hints; for "" the names of the categories.
     std::function<std::vector<std::string>(const std::string &category)> tracepoints;
-    // [safety] allow_dump: a rule with `dump` is warned of when it is off.
+    // [safety] allow_dump. If it is off, a rule with `dump` gets a warning.
     bool allow_dump = true;
 };
 

@@ -25,7 +25,7 @@ constexpr Unit durations[] = {{"us", 1'000},         {"ms", 1'000'000},        {
                               {"m", 60'000'000'000}, {"h", 3'600'000'000'000}, {"d", 86'400'000'000'000}};
 constexpr Unit sizes[] = {{"B", 1}, {"KiB", 1ull << 10}, {"MiB", 1ull << 20}, {"GiB", 1ull << 30}, {"TiB", 1ull << 40}};
 
-// What people write instead, for the hint.
+// Other spellings that people use, for the hint.
 struct Alias {
     std::string_view written, unit;
 };

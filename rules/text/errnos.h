@@ -8,15 +8,15 @@
 
 namespace incident::rules {
 
-constexpr int last_errno = 133; // EHWPOISON; system calls return no other ones
+constexpr int last_errno = 133; // EHWPOISON; system calls return no higher numbers
 
-// "ENOENT", and the aliases EWOULDBLOCK, EDEADLOCK, ENOTSUP.  Exact case.
+// The number of a name such as "ENOENT", also of the aliases EWOULDBLOCK, EDEADLOCK, ENOTSUP. Case matters.
 std::optional<int> errno_number(std::string_view name);
 
-// "ENOENT"; the bare number where there is no name.
+// The name of a number, such as "ENOENT"; the number itself if it has no name.
 std::string errno_name(int number);
 
-// Every name there is, for suggestions.
+// All names, for suggestions.
 const std::vector<std::string> &errno_names();
 
 } // namespace incident::rules

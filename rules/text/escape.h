@@ -1,5 +1,5 @@
-// Text of unknown origin made safe to show: nothing in it can move the cursor,
-// change colours or reorder what stands beside it.
+// Makes text of unknown origin safe to show: nothing in it can move the cursor, change colours or reorder the text
+// beside it.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 namespace incident::rules {
 
 struct Character {
-    std::size_t bytes; // of the input; at least 1
-    char32_t code;     // 0xFFFFFFFF: not valid UTF-8
-    std::string shown; // what to print for it
+    std::size_t bytes; // length in the input; at least 1
+    char32_t code;     // 0xFFFFFFFF if it is not valid UTF-8
+    std::string shown; // the text to print for it
 };
 
 constexpr char32_t invalid_character = 0xFFFFFFFF;
@@ -18,14 +18,13 @@ constexpr char32_t invalid_character = 0xFFFFFFFF;
 // The first character of `text`, which must not be empty.
 Character next_character(std::string_view text);
 
-// Columns `shown` takes on a terminal, wide characters not considered.
+// The number of columns that `shown` takes on a terminal; wide characters count as one.
 std::size_t display_width(std::string_view shown);
 
-// `text` with control bytes, invalid UTF-8 and invisible or direction-changing
-// characters escaped ("\x1b", "\u{202e}", "\t").
+// Escapes control bytes, invalid UTF-8 and invisible or direction-changing characters ("\x1b", "\u{202e}", "\t").
 std::string terminal_safe(std::string_view text);
 
-// 'text', terminal-safe and cut when very long: a value inside a message.
+// A value inside a message: 'text' in quotes, terminal-safe, shortened if it is very long.
 std::string quote(std::string_view text);
 
 } // namespace incident::rules

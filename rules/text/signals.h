@@ -10,20 +10,20 @@ namespace incident::rules {
 
 constexpr int last_signal = 64;
 
-// "SIGSEGV", "SEGV", "SIGRTMIN", "SIGRTMIN+3", "SIGRTMAX-1" and the aliases
-// SIGIOT, SIGIO, SIGCLD.  Exact case.
+// The number of a name: "SIGSEGV", "SEGV", "SIGRTMIN", "SIGRTMIN+3", "SIGRTMAX-1", or an alias (SIGIOT, SIGIO, SIGCLD).
+// Case matters.
 std::optional<int> signal_number(std::string_view name);
 
-// "SIGSEGV", "SIGRTMIN+3"; the bare number for the ones libc keeps to itself.
+// The name of a number: "SIGSEGV", "SIGRTMIN+3". The signals that libc reserves for itself have only their number.
 std::string signal_name(int number);
 
-// Every name there is, for suggestions and lists.
+// All names, for suggestions and lists.
 const std::vector<std::string> &signal_names();
 
-// Whether the default action ends the process (signal(7)), rather than being
-// ignored, stopping it or continuing it.
+// True if the default action ends the process (signal(7)), and does not ignore the signal or stop or continue the
+// process.
 bool kills_by_default(int number);
-// Whether it does so dumping core.
+// True if the default action also dumps core.
 bool dumps_core_by_default(int number);
 
 } // namespace incident::rules

@@ -1,4 +1,4 @@
-// "did you mean …?"
+// Hints of the form "did you mean …?".
 #pragma once
 
 #include <span>
@@ -7,15 +7,14 @@
 
 namespace incident::rules {
 
-// ASCII letters in lower case, the rest as it is.
+// Changes ASCII letters to lower case and nothing else.
 std::string lower(std::string_view text);
 
-// The candidate that `word` most likely was meant to be (insertions, deletions,
-// replacements and swaps of neighbours, or one begins with
-// the other; letter case is ignored), "" if none is near.
+// The candidate that the user most likely meant by `word`; "" if none is close. Close means few insertions, deletions,
+// replacements and swaps of neighbours, or that one begins with the other. Letter case is ignored.
 std::string nearest(std::string_view word, std::span<const std::string> candidates);
 
-// "did you mean 'nearest'?", else "known …: a, b, c".
+// "did you mean 'nearest'?"; if no candidate is close, "known …: a, b, c".
 std::string suggestion(std::string_view word, std::span<const std::string> candidates, std::string_view plural);
 
 // "a, b, c"

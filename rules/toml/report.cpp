@@ -10,7 +10,7 @@ namespace {
 
 // More than anyone reads; keeps a garbage file from flooding the journal.
 constexpr std::size_t most_diagnostics = 100;
-// Of an overlong line this many characters before and behind the caret are shown.
+// For a line that is too long, this many characters before and after the caret are shown.
 constexpr std::size_t shown_around = 120;
 
 int characters(std::string_view text) {

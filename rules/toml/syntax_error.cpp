@@ -68,7 +68,7 @@ private:
             ++end;
         return line_.substr(begin, end - begin);
     }
-    // Of the word or string that begins at the place.
+    // The length of the word or string that begins at the position.
     std::size_t token_length() const {
         const std::size_t word = word_at(place_).size();
         if (word > 0 || place_ >= line_.size() || (line_[place_] != '"' && line_[place_] != '\''))

@@ -1,4 +1,4 @@
-// toml11's syntax errors in words that help whoever wrote the file.
+// Rewrites toml11's syntax errors so that they help the author of the file.
 #pragma once
 
 #include "rules/toml/toml_parse.h"

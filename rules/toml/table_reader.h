@@ -1,5 +1,5 @@
-// Typed access to one TOML table.  Whatever is wrong is reported where it stands
-// and the target keeps its default; asking for a key makes it a known one.
+// Typed access to one TOML table. A wrong value is reported at its position, and the target keeps its default. A key
+// becomes known when the program asks for it.
 #pragma once
 
 #include "rules/model/units.h"
@@ -14,15 +14,15 @@ namespace incident::rules {
 
 class TableReader {
 public:
-    // `where` names it in messages: "rule 'crash'".  `broken`: a syntax error hides a
-    // part of the table, so missing keys are not reported.
+    // `where` is the table's name in messages: "rule 'crash'". `broken`: a syntax error hides a part of the table, so
+    // missing keys are not reported.
     TableReader(const Node &table, std::string where, bool broken, Report &report);
 
-    // Marks the key as known; nullptr if it is not there.
+    // Marks the key as known; returns nullptr if the table does not have it.
     const Node *find(const std::string &key);
-    // The same, for a key that must be there.
+    // The same for a required key.
     const Node *require(const std::string &key, const std::string &hint);
-    // Only tables, reported otherwise; `example` is the hint.
+    // Accepts only tables and reports other values; `example` is the hint.
     const Node *table(const std::string &key, const std::string &example);
 
     void boolean(const std::string &key, bool &out);
@@ -40,14 +40,14 @@ public:
     // A single value or a list of them; an empty list is an error.
     std::vector<const Node *> values(const std::string &key);
 
-    // A name that is a key of another table, for the hint when it stands here.
+    // Names a key of another table, for the hint if somebody writes it here.
     void belongs_elsewhere(const std::string &key, const std::string &hint) { elsewhere_[key] = hint; }
-    // An error if the key is there; it is not listed among the known ones.
+    // Reports an error if the table has the key. The key is not listed among the known ones.
     void refuse(const std::string &key, const std::string &message, const std::string &hint);
-    // Reports every key nobody asked for.
+    // Reports every key that the program did not ask for.
     void report_unknown();
 
-    // "'name' must be a string, found an integer"; true if it is one.
+    // True if the value has the type; otherwise reports "'name' must be a string, found an integer".
     bool expect(const Node &node, Node::Kind kind, const std::string &key, const std::string &hint = "");
     void error(const Node &node, std::string message, std::string hint = "") {
         report_.error(node.at, std::move(message), std::move(hint));

@@ -15,7 +15,7 @@ namespace {
 // toml11 counts the lines of a table anew for each of its values: one huge table
 // of this size takes seconds.
 constexpr std::size_t largest_source = 128 * 1024;
-// Of one top-level table; then the rest of it is given up.
+// The limit for one top-level table; beyond it the rest of the table is skipped.
 constexpr int most_syntax_errors = 10;
 
 // Reads a file one top-level table at a time: toml11 stops at the first syntax

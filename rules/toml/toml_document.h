@@ -1,5 +1,4 @@
-// A TOML file as located values, without the parser's types: toml11 and its
-// exceptions stay behind this header.
+// A TOML file as values with positions, without the parser's types: toml11 and its exceptions stay behind this header.
 #pragma once
 
 #include "rules/toml/report.h"
@@ -15,13 +14,13 @@ struct Node {
     enum class Kind { Table, Array, String, Integer, Float, Boolean, Date };
 
     Kind kind = Kind::Table;
-    Span at;  // the value; of a table written as [header], the header
-    Span key; // the last part of its key; no line for array elements
+    Span at;  // the value; for a table written as [header], the header
+    Span key; // the last part of its key; array elements have none
     std::string string;
     std::int64_t integer = 0;
     bool boolean = false;
-    std::vector<Node> items;     // of an array
-    std::vector<Member> members; // of a table, in file order
+    std::vector<Node> items;     // for an array
+    std::vector<Member> members; // for a table, in file order
 
     const Node *find(std::string_view name) const;
 };
@@ -31,11 +30,11 @@ struct Member {
     Node node;
 };
 
-// One top-level table, or what stands before the first: a syntax error in one
-// does not take the others with it.
+// One top-level table, or the text before the first one. They are parsed separately, so that a syntax error in one does
+// not hide the others.
 struct DocumentPart {
     Node root;
-    bool broken = false; // something was left out of it: what is missing may have been there
+    bool broken = false; // a part was left out because of an error, so a missing key may have been there
 };
 
 std::vector<DocumentPart> read_document(Report &report);

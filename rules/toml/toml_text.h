@@ -1,4 +1,4 @@
-// Values as TOML, for a rule's effective text.
+// Writes values as TOML, for a rule's effective text.
 #pragma once
 
 #include <bitset>
@@ -30,7 +30,7 @@ public:
     }
     void add(std::string key, std::string value) { keys_.emplace_back(std::move(key), std::move(value)); }
     void add(std::string key, bool value) { add(std::move(key), std::string(value ? "true" : "false")); }
-    void add(std::string key, const char *) = delete; // would become a bool
+    void add(std::string key, const char *) = delete; // deleted because it would be converted to bool
     bool empty() const { return keys_.empty(); }
     std::string lines() const;
     std::string inline_table() const;

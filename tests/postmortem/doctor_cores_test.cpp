@@ -1,4 +1,4 @@
-// incidentctl doctor: what keeps cores from being taken and kept.
+// incidentctl doctor: what prevents cores from being taken and kept.
 #include "doctor_lab.h"
 
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// A made-up host that gives good incidents: each test of the doctor breaks one thing in it.
+// An invented host that gives good incidents. Each test of the doctor breaks one thing in it.
 #pragma once
 
 #include "postmortem/doctor/checks.h"

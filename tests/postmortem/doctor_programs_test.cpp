@@ -169,18 +169,18 @@ TEST(DoctorPrograms, HostileFilesCostThemselvesOnly) {
         head[i] = static_cast<char>(i * 37);
     lab.write("/garbage", head);
     const std::string root = lab.root().string();
-    const auto facts = look_at_elf_files({{.path = "a", .places = {root + "/cut"}},
-                                          {.path = "b", .places = {root + "/garbage"}},
-                                          {.path = "c", .places = {root + "/none", good}},
-                                          {.path = "d", .places = {root + "/none"}}},
-                                         root);
-    ASSERT_EQ(facts.size(), 4u);
-    EXPECT_FALSE(facts[0].unwind_tables);
-    EXPECT_FALSE(facts[1].unwind_tables);
-    EXPECT_EQ(facts[2].problem, "");
-    EXPECT_EQ(facts[2].debug, "in the file");
-    EXPECT_GT(facts[2].frame_pointers * 2, facts[2].functions);
-    EXPECT_EQ(facts[3].problem, "it cannot be opened");
+    const auto reports = look_at_elf_files({{.path = "a", .places = {root + "/cut"}},
+                                            {.path = "b", .places = {root + "/garbage"}},
+                                            {.path = "c", .places = {root + "/none", good}},
+                                            {.path = "d", .places = {root + "/none"}}},
+                                           root);
+    ASSERT_EQ(reports.size(), 4u);
+    EXPECT_FALSE(reports[0].unwind_tables);
+    EXPECT_FALSE(reports[1].unwind_tables);
+    EXPECT_EQ(reports[2].problem, "");
+    EXPECT_EQ(reports[2].debug, "in the file");
+    EXPECT_GT(reports[2].frame_pointers * 2, reports[2].functions);
+    EXPECT_EQ(reports[3].problem, "it cannot be opened");
 }
 
 TEST(DoctorPrograms, MoreFilesThanOneChildTakes) {
@@ -188,10 +188,10 @@ TEST(DoctorPrograms, MoreFilesThanOneChildTakes) {
     std::vector<ElfInput> files;
     for (int i = 0; i < 150; ++i)
         files.push_back({.path = std::to_string(i), .places = {i == 70 ? "/dev/null" : good}});
-    const auto facts = look_at_elf_files(files, "/nowhere");
-    ASSERT_EQ(facts.size(), 150u);
+    const auto reports = look_at_elf_files(files, "/nowhere");
+    ASSERT_EQ(reports.size(), 150u);
     for (int i = 0; i < 150; ++i)
-        EXPECT_EQ(facts[static_cast<std::size_t>(i)].problem, i == 70 ? "it cannot be opened" : "") << i;
+        EXPECT_EQ(reports[static_cast<std::size_t>(i)].problem, i == 70 ? "it cannot be opened" : "") << i;
 }
 
 TEST(DoctorTools, Gdb) {

@@ -1,4 +1,4 @@
-// What mini.core is put together from, and what hostile files and images do to it: nothing.
+// The parts of mini.core; and hostile files and images, which must not harm it.
 #include "postmortem/image/link_map.h"
 #include "postmortem/image/loaded_modules.h"
 #include "postmortem/image/mini_core.h"

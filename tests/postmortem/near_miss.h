@@ -1,5 +1,5 @@
-// For each sentence a verdict can say: facts that get it, and at least two changes of one of them, after each of which
-// it must not be said.
+// For each sentence that a verdict can say: evidence for which it is said, and at least two changes of one fact. After
+// each change the sentence must not be said.
 #pragma once
 
 #include "verdict_lab.h"
@@ -10,7 +10,7 @@ namespace incident::postmortem::test {
 
 struct NearMiss {
     const char *what; // about the changed fact
-    void (*change)(Facts &);
+    void (*change)(LabEvidence &);
 };
 
 inline std::vector<NearMiss> and_also(std::vector<NearMiss> near_misses, std::vector<NearMiss> others) {
@@ -20,7 +20,7 @@ inline std::vector<NearMiss> and_also(std::vector<NearMiss> near_misses, std::ve
 
 struct SentenceCase {
     Sentence sentence;
-    void (*facts)(Facts &);
+    void (*evidence)(LabEvidence &);
     std::vector<NearMiss> near_misses;
 };
 

@@ -10,7 +10,7 @@ using S = Sentence;
 constexpr auto *assertion = "x: a.c:3: f: Assertion `n > 0' failed.";
 
 // One of glibc's checks of its heap, in a call of cleanup().
-void checked(Facts &f, const std::string &message,
+void checked(LabEvidence &f, const std::string &message,
              const std::vector<std::string> &allocator = {"libc.so.6:_int_free", "libc.so.6:free"}) {
     std::vector<std::string> names{"libc.so.6:raise", "libc.so.6:abort", "libc.so.6:malloc_printerr"};
     names.insert(names.end(), allocator.begin(), allocator.end());
@@ -18,69 +18,69 @@ void checked(Facts &f, const std::string &message,
     f.aborts(names, message);
 }
 
-void smashed(Facts &f) {
+void smashed(LabEvidence &f) {
     f.aborts({"libc.so.6:raise", "libc.so.6:abort", "libc.so.6:__libc_message", "libc.so.6:__fortify_fail",
               "libc.so.6:__stack_chk_fail", "copy"});
 }
 
 // No frame of glibc's has a name but abort(3).
-void nameless(Facts &f, const std::string &message) {
+void nameless(LabEvidence &f, const std::string &message) {
     f.aborts({"libc.so.6:raise", "libc.so.6:abort", "libc.so.6:", "libc.so.6:", "f"}, message);
 }
 
-void asserts(Facts &f) {
+void asserts(LabEvidence &f) {
     f.aborts({"libc.so.6:raise", "libc.so.6:abort", "libc.so.6:__assert_fail_base", "libc.so.6:__assert_fail", "f"},
              assertion);
 }
 
-void fortified(Facts &f) {
+void fortified(LabEvidence &f) {
     f.aborts({"libc.so.6:raise", "libc.so.6:abort", "libc.so.6:__libc_message", "libc.so.6:__fortify_fail",
               "libc.so.6:__chk_fail", "libc.so.6:__memcpy_chk", "f"},
              "*** buffer overflow detected ***: terminated");
 }
 
-void gives_up(Facts &f) {
+void gives_up(LabEvidence &f) {
     f.aborts({"libc.so.6:raise", "libc.so.6:abort", "give_up", "main"});
 }
 
-void terminates(Facts &f, const std::vector<std::string> &outside) {
+void terminates(LabEvidence &f, const std::vector<std::string> &outside) {
     std::vector<std::string> names{"libc.so.6:raise", "libc.so.6:abort",
                                    "libstdc++.so.6:", "libstdc++.so.6:std::terminate"};
     names.insert(names.end(), outside.begin(), outside.end());
     f.aborts(names);
 }
 
-void uncaught(Facts &f) {
+void uncaught(LabEvidence &f) {
     f.analysis.exception = Exception{"std::runtime_error", "empty"};
     terminates(f, {"libstdc++.so.6:__cxa_throw", "take", "main"});
 }
 
-void kept_in(Facts &f) {
+void kept_in(LabEvidence &f) {
     f.analysis.exception = Exception{"int", ""};
     terminates(f, {"libstdc++.so.6:__cxa_call_terminate", "libstdc++.so.6:__gxx_personality_v0",
                    "libgcc_s.so.1:_Unwind_RaiseException", "libstdc++.so.6:__cxa_throw", "f"});
 }
 
 // The heap was recorded, and what is being freed is alive there.
-void recorded(Facts &f) {
+void recorded(LabEvidence &f) {
     checked(f, "double free or corruption (out)");
     f.heap.emplace().malloc(1000, 0x50000, 24).free(9000, 0x50000, 5);
 }
 
 const std::vector<NearMiss> of_another_call = {
     {"the message is an earlier call's: this one is the program's own",
-     [](Facts &f) {
+     [](LabEvidence &f) {
          f.frames({"libc.so.6:raise", "libc.so.6:abort", "give_up", "main"});
      }},
     {"raised by the program without abort(3)",
-     [](Facts &f) {
+     [](LabEvidence &f) {
          f.frames({"libc.so.6:raise", "give_up", "main"});
      }},
     {"a handler of something else raised it",
-     [](Facts &f) {
+     [](LabEvidence &f) {
          f.frames({"libc.so.6:raise", "handler", "<signal>", "use", "main"});
      }},
-    {"somebody sent it", [](Facts &f) { f.sent_by(50, 51, SIGABRT, SI_USER, "SI_USER"); }},
+    {"somebody sent it", [](LabEvidence &f) { f.sent_by(50, 51, SIGABRT, SI_USER, "SI_USER"); }},
 };
 
 } // namespace
@@ -88,77 +88,79 @@ const std::vector<NearMiss> of_another_call = {
 std::vector<SentenceCase> abort_cases() {
     return {
         {S::stack_smashed, smashed,
-         and_also(of_another_call,
-                  {{"which function's is not known", [](Facts &f) { f.analysis.threads[0].frames.pop_back(); }}})},
-        {S::stack_smashed_somewhere, [](Facts &f) { nameless(f, "*** stack smashing detected ***: terminated"); },
-         and_also(of_another_call,
-                  {{"another message", [](Facts &f) { f.image.abort_message = "*** buffer overflow detected ***"; }},
-                   {"no frames, and the process has aborted before, and come back from its handler",
-                    [](Facts &f) {
-                        f.frames({});
-                        f.signal_line(5'000, SIGABRT, -6, "SI_TKILL", {}, "delivered", "handled");
-                    }}})},
+         and_also(of_another_call, {{"which function's is not known",
+                                     [](LabEvidence &f) { f.analysis.threads[0].frames.pop_back(); }}})},
+        {S::stack_smashed_somewhere, [](LabEvidence &f) { nameless(f, "*** stack smashing detected ***: terminated"); },
+         and_also(
+             of_another_call,
+             {{"another message", [](LabEvidence &f) { f.image.abort_message = "*** buffer overflow detected ***"; }},
+              {"no frames, and the process has aborted before, and come back from its handler",
+               [](LabEvidence &f) {
+                   f.frames({});
+                   f.signal_line(5'000, SIGABRT, -6, "SI_TKILL", {}, "delivered", "handled");
+               }}})},
         {S::assertion_failed, asserts,
          and_also(of_another_call, {{"the assertion was interrupted by a signal, whose handler aborts",
-                                     [](Facts &f) {
+                                     [](LabEvidence &f) {
                                          f.frames({"libc.so.6:raise", "libc.so.6:abort", "handler", "<signal>",
                                                    "libc.so.6:__assert_fail", "f"});
                                      }}})},
         {S::glibcs_words,
          asserts,
-         {{"the message was not captured", [](Facts &f) { f.image.abort_message.clear(); }},
+         {{"the message was not captured", [](LabEvidence &f) { f.image.abort_message.clear(); }},
           {"the message is an earlier call's",
-           [](Facts &f) {
+           [](LabEvidence &f) {
                f.frames({"libc.so.6:raise", "libc.so.6:abort", "give_up", "main"});
            }},
           {"the message is an earlier call's: std::terminate() has none",
-           [](Facts &f) {
+           [](LabEvidence &f) {
                terminates(f, {"main"});
                f.image.abort_message = assertion;
            }}}},
         {S::allocator_double_free,
-         [](Facts &f) { checked(f, "free(): double free detected in tcache 2"); },
-         {{"it may be one", [](Facts &f) { checked(f, "double free or corruption (!prev)"); }},
+         [](LabEvidence &f) { checked(f, "free(): double free detected in tcache 2"); },
+         {{"it may be one", [](LabEvidence &f) { checked(f, "double free or corruption (!prev)"); }},
           {"a program that talks like it",
-           [](Facts &f) {
+           [](LabEvidence &f) {
                f.frames({"libc.so.6:raise", "libc.so.6:abort", "cleanup"});
            }},
-          {"the message was not captured", [](Facts &f) { checked(f, ""); }}}},
+          {"the message was not captured", [](LabEvidence &f) { checked(f, ""); }}}},
         {S::allocator_corrupted_or_twice,
-         [](Facts &f) { checked(f, "double free or corruption (out)"); },
+         [](LabEvidence &f) { checked(f, "double free or corruption (out)"); },
          {{"the recorded heap has it as alive, which leaves one of the two", recorded},
-          {"another message", [](Facts &f) { checked(f, "free(): invalid pointer"); }},
+          {"another message", [](LabEvidence &f) { checked(f, "free(): invalid pointer"); }},
           {"a program that talks like it",
-           [](Facts &f) {
+           [](LabEvidence &f) {
                f.frames({"libc.so.6:raise", "libc.so.6:abort", "cleanup"});
            }}}},
         {S::allocator_corrupted_or_wrong,
-         [](Facts &f) { checked(f, "free(): invalid pointer"); },
+         [](LabEvidence &f) { checked(f, "free(): invalid pointer"); },
          {{"no pointer was given",
-           [](Facts &f) {
+           [](LabEvidence &f) {
                checked(f, "malloc(): corrupted top size", {"libc.so.6:_int_malloc", "libc.so.6:malloc"});
            }},
-          {"it may have been freed twice as well", [](Facts &f) { checked(f, "double free or corruption (out)"); }},
+          {"it may have been freed twice as well",
+           [](LabEvidence &f) { checked(f, "double free or corruption (out)"); }},
           {"the recorded heap has what is freed as alive",
-           [](Facts &f) { f.heap.emplace().malloc(1000, 0x50000, 24).free(9000, 0x50000, 5); }}}},
+           [](LabEvidence &f) { f.heap.emplace().malloc(1000, 0x50000, 24).free(9000, 0x50000, 5); }}}},
         {S::allocator_any,
-         [](Facts &f) { checked(f, ""); },
-         {{"the message says which", [](Facts &f) { f.image.abort_message = "free(): invalid pointer"; }},
+         [](LabEvidence &f) { checked(f, ""); },
+         {{"the message says which", [](LabEvidence &f) { f.image.abort_message = "free(): invalid pointer"; }},
           {"no check of the allocator's", gives_up}}},
         {S::allocator_corrupted,
-         [](Facts &f) {
+         [](LabEvidence &f) {
              checked(f, "malloc(): corrupted top size", {"libc.so.6:_int_malloc", "libc.so.6:malloc"});
          },
-         {{"the message was not captured", [](Facts &f) { f.image.abort_message.clear(); }},
+         {{"the message was not captured", [](LabEvidence &f) { f.image.abort_message.clear(); }},
           {"what seem to be neighbours of what was given to free()",
-           [](Facts &f) { checked(f, "corrupted size vs. prev_size"); }},
+           [](LabEvidence &f) { checked(f, "corrupted size vs. prev_size"); }},
           {"given to realloc(), of which the heap has no record before it returns",
-           [](Facts &f) {
+           [](LabEvidence &f) {
                recorded(f);
                checked(f, "double free or corruption (out)", {"libc.so.6:_int_free", "libc.so.6:realloc"});
            }},
           {"calls were not recorded",
-           [](Facts &f) {
+           [](LabEvidence &f) {
                recorded(f);
                f.heap->snapshot.unfinished = 1;
            }}}},
@@ -166,31 +168,31 @@ std::vector<SentenceCase> abort_cases() {
          and_also(of_another_call,
                   {{"by which the stack's guard is reported, too", smashed},
                    {"called by one that aborts by itself",
-                    [](Facts &f) {
+                    [](LabEvidence &f) {
                         f.frames({"libc.so.6:raise", "libc.so.6:abort", "check", "libc.so.6:__chk_fail"});
                     }}})},
         {S::terminate_called,
-         [](Facts &f) {
+         [](LabEvidence &f) {
              terminates(f, {"worker", "main"});
          },
          and_also(of_another_call,
                   {{"an exception was thrown just outside of it",
-                    [](Facts &f) {
+                    [](LabEvidence &f) {
                         terminates(f, {"libstdc++.so.6:__cxa_throw", "f"});
                     }},
                    {"a handler of std::terminate()'s that aborts by itself",
-                    [](Facts &f) {
+                    [](LabEvidence &f) {
                         f.frames({"libc.so.6:raise", "libc.so.6:abort", "own", "libstdc++.so.6:std::terminate", "f"});
                     }}})},
         {S::exception_uncaught,
          uncaught,
          {{"\"throw;\" without one",
-           [](Facts &f) {
+           [](LabEvidence &f) {
                f.analysis.exception.reset();
                terminates(f, {"libstdc++.so.6:__cxa_rethrow", "main"});
            }},
           {"called by somebody in between",
-           [](Facts &f) {
+           [](LabEvidence &f) {
                terminates(f, {"worker", "libstdc++.so.6:__cxa_throw", "take"});
            }},
           {"it was being unwound", kept_in}}},
@@ -198,38 +200,38 @@ std::vector<SentenceCase> abort_cases() {
          kept_in,
          {{"nobody was there to catch it", uncaught},
           {"none was thrown",
-           [](Facts &f) {
+           [](LabEvidence &f) {
                terminates(f, {"libstdc++.so.6:__cxa_pure_virtual", "f", "main"});
            }}}},
         {S::exception_type,
          uncaught,
-         {{"its type is not known", [](Facts &f) { f.analysis.exception->type.clear(); }},
+         {{"its type is not known", [](LabEvidence &f) { f.analysis.exception->type.clear(); }},
           {"none was thrown: one is under way elsewhere",
-           [](Facts &f) {
+           [](LabEvidence &f) {
                terminates(f, {"worker", "main"});
            }}}},
         {S::exception_what,
          uncaught,
-         {{"it has no text", [](Facts &f) { f.analysis.exception->what.clear(); }},
+         {{"it has no text", [](LabEvidence &f) { f.analysis.exception->what.clear(); }},
           {"none was thrown: one is under way elsewhere",
-           [](Facts &f) {
+           [](LabEvidence &f) {
                terminates(f, {"worker", "main"});
            }}}},
         {S::abort_called,
          gives_up,
          {{"raise(SIGABRT)",
-           [](Facts &f) {
+           [](LabEvidence &f) {
                f.frames({"libc.so.6:raise", "give_up", "main"});
            }},
           {"raised by one that was called from a function of that name",
-           [](Facts &f) {
+           [](LabEvidence &f) {
                f.frames({"libc.so.6:raise", "give_up", "abort", "main"});
            }},
           {"raised again by a handler of it",
-           [](Facts &f) {
+           [](LabEvidence &f) {
                f.frames({"libc.so.6:raise", "handler", "<signal>", "libc.so.6:abort", "give_up"});
            }},
-          {"somebody sent it", [](Facts &f) { f.sent_by(50, 51, SIGABRT, SI_USER, "SI_USER"); }}}},
+          {"somebody sent it", [](LabEvidence &f) { f.sent_by(50, 51, SIGABRT, SI_USER, "SI_USER"); }}}},
     };
 }
 

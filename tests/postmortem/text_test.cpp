@@ -51,15 +51,15 @@ TEST(Times, Moments) {
     setenv("TZ", "UTC", 1);
     tzset();
     const std::int64_t now = 1795273445'000'000'000; // 2026-11-21 15:04:05
-    EXPECT_EQ(*parse_moment("2026-11-21 15:04:05", now), now);
-    EXPECT_EQ(*parse_moment("15:04", now), now - 5'000'000'000);
-    EXPECT_EQ(*parse_moment("today", now), *parse_moment("2026-11-21", now));
-    EXPECT_EQ(*parse_moment("2h", now), now - 7200'000'000'000);
-    EXPECT_EQ(*parse_moment("-2h", now), now - 7200'000'000'000);
-    EXPECT_EQ(*parse_moment("2h ago", now), now - 7200'000'000'000);
-    EXPECT_FALSE(parse_moment(" ago", now));
-    EXPECT_EQ(*parse_moment("@17", now), 17'000'000'000);
-    EXPECT_FALSE(parse_moment("2026-13-45", now));
+    EXPECT_EQ(*parse_time("2026-11-21 15:04:05", now), now);
+    EXPECT_EQ(*parse_time("15:04", now), now - 5'000'000'000);
+    EXPECT_EQ(*parse_time("today", now), *parse_time("2026-11-21", now));
+    EXPECT_EQ(*parse_time("2h", now), now - 7200'000'000'000);
+    EXPECT_EQ(*parse_time("-2h", now), now - 7200'000'000'000);
+    EXPECT_EQ(*parse_time("2h ago", now), now - 7200'000'000'000);
+    EXPECT_FALSE(parse_time(" ago", now));
+    EXPECT_EQ(*parse_time("@17", now), 17'000'000'000);
+    EXPECT_FALSE(parse_time("2026-13-45", now));
     EXPECT_EQ(parse_name_time("20261121T150405.123Z"), now + 123'000'000);
     EXPECT_EQ(parse_iso_time("2026-11-21T15:04:05Z"), now);
     EXPECT_EQ(parse_iso_time("2026-11-21T16:04:05.5+01:00"), now + 500'000'000);

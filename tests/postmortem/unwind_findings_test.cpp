@@ -1,4 +1,4 @@
-// What the analysis says beside frames: where stacks end, files and debug info, arguments, exceptions.
+// What the analysis says in addition to frames: where stacks end, files and debug info, arguments, exceptions.
 #include "postmortem/unwind/analyse.h"
 #include "state.h"
 #include "unwind_lab.h"

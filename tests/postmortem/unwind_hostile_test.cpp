@@ -1,4 +1,4 @@
-// Files and bundles made to hurt: the answer comes, shorter, with a note.
+// Hostile files and bundles: the answer is shorter and has a note, but it comes.
 #include "postmortem/unwind/analyse.h"
 #include "state.h"
 #include "unwind_lab.h"

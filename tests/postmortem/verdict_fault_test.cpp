@@ -1,4 +1,4 @@
-// What is said of a fault, and for each such sentence facts close to it that must not get it.
+// What a verdict says about a fault; for each sentence also similar evidence for which it must not be said.
 #include "verdict_lab.h"
 
 namespace incident::postmortem::test {

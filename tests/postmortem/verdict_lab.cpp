@@ -12,7 +12,7 @@ std::string name_of_signal(int number) {
 
 } // namespace
 
-Facts::Facts() {
+LabEvidence::LabEvidence() {
     image.pid = 100;
     image.comm = "x";
     maps("00400000-00402000 r-xp 00000000 08:01 7 /bin/x\n"
@@ -34,7 +34,7 @@ Facts::Facts() {
                   {"clocks", {{"trigger_ns", trigger}}}};
 }
 
-void Facts::fault(int number, int si_code, const std::string &code_name, std::uint64_t address) {
+void LabEvidence::fault(int number, int si_code, const std::string &code_name, std::uint64_t address) {
     image.signal = number;
     image.has_siginfo = true;
     record["signal"] = {{"number", number},       {"name", name_of_signal(number)}, {"code", si_code},
@@ -44,7 +44,7 @@ void Facts::fault(int number, int si_code, const std::string &code_name, std::ui
         record["signal"]["address"] = nullptr;
 }
 
-void Facts::sent_itself(int number, int si_code, const std::string &code_name) {
+void LabEvidence::sent_itself(int number, int si_code, const std::string &code_name) {
     image.signal = number;
     image.has_siginfo = true;
     record["signal"] = {{"number", number},   {"name", name_of_signal(number)},
@@ -55,19 +55,19 @@ void Facts::sent_itself(int number, int si_code, const std::string &code_name) {
     signal_line(0, number, si_code, code_name, {}, "delivered", "fatal", 100, true);
 }
 
-void Facts::sent_by(std::uint32_t pid, std::uint32_t tid, int number, int si_code, const std::string &code_name) {
+void LabEvidence::sent_by(std::uint32_t pid, std::uint32_t tid, int number, int si_code, const std::string &code_name) {
     sent_itself(number, si_code, code_name);
     record["signal"]["sender"] = {{"pid", pid}, {"tid", tid ? Json(tid) : Json()}, {"uid", 0}, {"comm", "killer"}};
 }
 
-void Facts::aborts(const std::vector<std::string> &names, const std::string &message) {
+void LabEvidence::aborts(const std::vector<std::string> &names, const std::string &message) {
     sent_itself(SIGABRT);
     image.abort_message = message;
     frames(names);
 }
 
-Instruction::Operand &Facts::accesses(const std::string &base, std::int64_t displacement, const std::string &index,
-                                      bool write) {
+Instruction::Operand &LabEvidence::accesses(const std::string &base, std::int64_t displacement,
+                                            const std::string &index, bool write) {
     Instruction &instruction = analysis.instruction.emplace();
     instruction.address = registers().rip;
     instruction.text = "mov";
@@ -84,32 +84,32 @@ Instruction::Operand &Facts::accesses(const std::string &base, std::int64_t disp
     return memory;
 }
 
-void Facts::instruction(const std::string &text) {
+void LabEvidence::instruction(const std::string &text) {
     analysis.instruction.emplace().address = registers().rip;
     analysis.instruction->text = text;
 }
 
-void Facts::argument(const std::string &name, std::uint64_t value) {
+void LabEvidence::argument(const std::string &name, std::uint64_t value) {
     analysis.arguments.push_back(
         {static_cast<unsigned>(analysis.arguments.size()), name, "T *", value, true, "in memory at 0x7fff00010010"});
 }
 
-void Facts::small_stack() {
+void LabEvidence::small_stack() {
     maps("00400000-00402000 r-xp 00000000 08:01 7 /bin/x\n"
          "70000000-70001000 ---p 00000000 00:00 0\n"
          "70001000-70011000 rw-p 00000000 00:00 0\n");
 }
 
-void Facts::word(std::uint64_t address, std::uint64_t value) {
+void LabEvidence::word(std::uint64_t address, std::uint64_t value) {
     image.memory.add(address, {reinterpret_cast<const char *>(&value), sizeof value});
 }
 
-void Facts::handled(std::uint32_t tid, const std::string &disposition) {
+void LabEvidence::handled(std::uint32_t tid, const std::string &disposition) {
     signal_line(2'000'001, SIGSEGV, SEGV_MAPERR, "SEGV_MAPERR", 8, "generated", "", tid);
     signal_line(2'000'000, SIGSEGV, SEGV_MAPERR, "SEGV_MAPERR", 8, "delivered", disposition, tid);
 }
 
-void Facts::in_handler(std::uint64_t address) {
+void LabEvidence::in_handler(std::uint64_t address) {
     frames({"libc.so.6:raise", "handler", "<signal>", "use", "main"});
     Interrupted &interrupted = analysis.interrupted.emplace();
     interrupted.frame = 3;
@@ -122,12 +122,12 @@ void Facts::in_handler(std::uint64_t address) {
     analysis.instruction.reset();
 }
 
-void Facts::maps(const std::string &text) {
+void LabEvidence::maps(const std::string &text) {
     image.maps = capture::Maps::parse(text);
     image.maps_whole = true;
 }
 
-void Facts::frames(const std::vector<std::string> &names) {
+void LabEvidence::frames(const std::vector<std::string> &names) {
     auto &frames = analysis.threads[0].frames;
     frames.clear();
     for (const std::string &name : names) {
@@ -142,9 +142,9 @@ void Facts::frames(const std::vector<std::string> &names) {
     }
 }
 
-void Facts::signal_line(std::int64_t before_ns, int number, int si_code, const std::string &code_name,
-                        std::optional<std::uint64_t> address, const std::string &phase, const std::string &disposition,
-                        std::uint32_t tid, bool is_trigger) {
+void LabEvidence::signal_line(std::int64_t before_ns, int number, int si_code, const std::string &code_name,
+                              std::optional<std::uint64_t> address, const std::string &phase,
+                              const std::string &disposition, std::uint32_t tid, bool is_trigger) {
     Json line = {{"t_ns", static_cast<std::int64_t>(trigger) - before_ns},
                  {"tid", tid},
                  {"kind", "signal"},
@@ -162,8 +162,8 @@ void Facts::signal_line(std::int64_t before_ns, int number, int si_code, const s
     timeline_ += line.dump() + "\n";
 }
 
-void Facts::call_line(std::int64_t before_ns, const std::string &name, const std::vector<std::string> &args,
-                      std::int64_t ret) {
+void LabEvidence::call_line(std::int64_t before_ns, const std::string &name, const std::vector<std::string> &args,
+                            std::int64_t ret) {
     timeline_ += Json{{"t_ns", static_cast<std::int64_t>(trigger) - before_ns},
                       {"tid", 100},
                       {"kind", "alloc"},
@@ -174,7 +174,7 @@ void Facts::call_line(std::int64_t before_ns, const std::string &name, const std
                  "\n";
 }
 
-Verdict Facts::verdict() {
+Verdict LabEvidence::verdict() {
     const std::string name = fmt::format("20261121T150405.{:03}Z-crash-x-100-9f3c2a", bundles_++);
     Files files{{"incident.json", record.dump()}, {"timeline.jsonl", timeline_}};
     if (!limits_.empty())
@@ -193,7 +193,7 @@ Verdict Facts::verdict() {
     return judge(*incident, image, analysis, *bundle, findings ? &*findings : nullptr);
 }
 
-std::string Facts::said() {
+std::string LabEvidence::said() {
     std::string text;
     for (const Claim &claim : verdict().claims) {
         text += (text.empty() ? "" : "\n") + claim.text();

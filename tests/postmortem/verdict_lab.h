@@ -1,5 +1,5 @@
-// A set of facts put together by hand, and what the verdict makes of it: thread 100 of process 100, at one instruction
-// of "use" in /bin/x.  Each fact a test does not set is one that says nothing.
+// Evidence that a test puts together by hand, and the verdict on it: thread 100 of process 100 is at one instruction of
+// "use" in /bin/x. A fact that the test does not set leads to no claim.
 #pragma once
 
 #include "heap_lab.h"
@@ -14,11 +14,11 @@
 
 namespace incident::postmortem::test {
 
-class Facts {
+class LabEvidence {
 public:
     static constexpr std::uint64_t code = 0x401000, trigger = 1'000'000'000;
 
-    Facts();
+    LabEvidence();
 
     // A signal the kernel raised for what the thread did.
     void fault(int number, int si_code, const std::string &code_name, std::uint64_t address);
@@ -72,6 +72,6 @@ private:
     int bundles_ = 0;
 };
 
-class VerdictLab : public testing::Test, public Facts {};
+class VerdictLab : public testing::Test, public LabEvidence {};
 
 } // namespace incident::postmortem::test

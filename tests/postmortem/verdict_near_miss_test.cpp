@@ -1,6 +1,6 @@
-// No sentence without its near-misses: a new one in sentences.h fails here until it has facts that get it and two sets
-// of facts that do not.  What the sentences say word by word is in verdict_fault_test.cpp, verdict_signal_test.cpp and
-// heap_verdict_test.cpp.
+// Every sentence must have near-misses: a new one in sentences.h fails here until there is evidence for which it is
+// said and two sets of evidence for which it is not. verdict_fault_test.cpp, verdict_signal_test.cpp and
+// heap_verdict_test.cpp check the sentences' exact words.
 #include "near_miss.h"
 
 #include <fmt/format.h>
@@ -21,9 +21,9 @@ std::vector<SentenceCase> all_cases() {
     return all;
 }
 
-std::vector<Sentence> said_of(Facts &facts) {
+std::vector<Sentence> said_of(LabEvidence &evidence) {
     std::vector<Sentence> said;
-    for (const Claim &claim : facts.verdict().claims)
+    for (const Claim &claim : evidence.verdict().claims)
         std::ranges::copy(claim.said(), std::back_inserter(said));
     return said;
 }
@@ -37,12 +37,12 @@ TEST_P(EverySentence, IsSaidOfItsFactsAndNotOfThoseCloseToThem) {
     ASSERT_NE(found, all.end()) << "no facts that get \"" << GetParam().format << "\"";
     EXPECT_EQ(std::ranges::count(all, sentence, &SentenceCase::sentence), 1);
     EXPECT_GE(found->near_misses.size(), 2u);
-    Facts facts;
-    found->facts(facts);
-    EXPECT_THAT(said_of(facts), Contains(sentence)) << facts.said();
+    LabEvidence evidence;
+    found->evidence(evidence);
+    EXPECT_THAT(said_of(evidence), Contains(sentence)) << evidence.said();
     for (const NearMiss &near_miss : found->near_misses) {
-        Facts near;
-        found->facts(near);
+        LabEvidence near;
+        found->evidence(near);
         near_miss.change(near);
         EXPECT_THAT(said_of(near), Not(Contains(sentence))) << near_miss.what << ": " << near.said();
     }

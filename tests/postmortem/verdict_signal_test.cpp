@@ -1,5 +1,5 @@
-// What is said of signals that somebody sent, of abort(3) and of a fault before another signal; and for each such
-// sentence facts close to it that must not get it.
+// What a verdict says about signals that somebody sent, about abort(3), and about a fault before another signal; for
+// each sentence also similar evidence for which it must not be said.
 #include "verdict_lab.h"
 
 namespace incident::postmortem::test {

@@ -60,7 +60,7 @@ TEST_P(EngineMatch, DecidesAndSaysWhy) {
     const auto decisions = engine.decide(GetParam().event);
     ASSERT_EQ(decisions.size(), 1u);
     EXPECT_EQ(decisions[0].why, GetParam().why);
-    EXPECT_EQ(decisions[0].verdict, GetParam().why.empty() ? Verdict::Fire : Verdict::NoMatch);
+    EXPECT_EQ(decisions[0].outcome, GetParam().why.empty() ? Outcome::Fire : Outcome::NoMatch);
     EXPECT_EQ(decisions[0].rule, &engine.rules()[0]);
 }
 
@@ -132,9 +132,9 @@ TEST(Engine, OneDecisionPerEnabledRuleInOrder) {
     const auto decisions = engine.decide(crash());
     ASSERT_EQ(decisions.size(), 2u);
     EXPECT_EQ(decisions[0].rule->name, "a");
-    EXPECT_EQ(decisions[0].verdict, Verdict::NoMatch);
+    EXPECT_EQ(decisions[0].outcome, Outcome::NoMatch);
     EXPECT_EQ(decisions[1].rule->name, "c");
-    EXPECT_EQ(decisions[1].verdict, Verdict::Fire);
+    EXPECT_EQ(decisions[1].outcome, Outcome::Fire);
 }
 
 TEST(Engine, NoRulesDecideNothing) {
@@ -187,23 +187,23 @@ TEST(Engine, SignalsSomeRuleMayFireOn) {
 
 TEST(Engine, CanBeMoved) {
     Engine first(parsed(rule("limit.per_hour = 1")));
-    ASSERT_EQ(first.decide(crash())[0].verdict, Verdict::Fire);
+    ASSERT_EQ(first.decide(crash())[0].outcome, Outcome::Fire);
     Engine second(std::move(first));
-    EXPECT_EQ(second.decide(crash())[0].verdict, Verdict::Suppressed);
+    EXPECT_EQ(second.decide(crash())[0].outcome, Outcome::Suppressed);
     Engine third({});
     third = std::move(second);
-    EXPECT_EQ(third.decide(crash())[0].verdict, Verdict::Suppressed);
+    EXPECT_EQ(third.decide(crash())[0].outcome, Outcome::Suppressed);
     EXPECT_EQ(third.counters("r").suppressed, 2u);
 }
 
 // What `decide` answers at each of these times: 'F'ire, 'S'uppressed.
 std::string at(Engine &engine, const std::vector<std::uint64_t> &times, Event event = crash()) {
-    std::string verdicts;
+    std::string outcomes;
     for (const std::uint64_t t : times) {
         event.t_ns = t;
-        verdicts += engine.decide(event)[0].verdict == Verdict::Fire ? 'F' : 'S';
+        outcomes += engine.decide(event)[0].outcome == Outcome::Fire ? 'F' : 'S';
     }
-    return verdicts;
+    return outcomes;
 }
 
 TEST(EngineLimit, WithoutOneEveryMatchFires) {
@@ -253,11 +253,11 @@ TEST(EngineLimit, CountsWhatWasSuppressedBeforeAFiring) {
 
 TEST(EngineLimit, OnlyMatchesCount) {
     Engine engine(parsed(rule("limit.per_hour = 1\nmatch.uid = 0")));
-    EXPECT_EQ(engine.decide(crash())[0].verdict, Verdict::NoMatch);
+    EXPECT_EQ(engine.decide(crash())[0].outcome, Outcome::NoMatch);
     EXPECT_EQ(engine.counters("r").suppressed, 0u);
     Event root = crash();
     root.process.uid = 0;
-    EXPECT_EQ(engine.decide(root)[0].verdict, Verdict::Fire);
+    EXPECT_EQ(engine.decide(root)[0].outcome, Outcome::Fire);
 }
 
 // First and second firing of two processes under a limit `by` something.
@@ -300,7 +300,7 @@ TEST(EngineLimit, MemoryIsBoundedAndForgetsTheLeastRecentlyUsed) {
     const auto fires = [&](int exe) {
         event.process.exe = "/bin/" + std::to_string(exe);
         ++event.t_ns;
-        return engine.decide(event)[0].verdict == Verdict::Fire;
+        return engine.decide(event)[0].outcome == Outcome::Fire;
     };
     for (int exe = 0; exe < 4096; ++exe)
         EXPECT_TRUE(fires(exe));
@@ -331,8 +331,8 @@ TEST(EngineReplace, UnchangedRulesKeepTheirMemory) {
     engine.replace(parsed("# a comment more\n\n" + rule("limit.per_hour = 1\nfatal = false", "changed") + limited));
     const auto decisions = engine.decide(crash());
     ASSERT_EQ(decisions.size(), 2u);
-    EXPECT_EQ(decisions[0].verdict, Verdict::Fire) << "a changed rule starts afresh";
-    EXPECT_EQ(decisions[1].verdict, Verdict::Suppressed);
+    EXPECT_EQ(decisions[0].outcome, Outcome::Fire) << "a changed rule starts afresh";
+    EXPECT_EQ(decisions[1].outcome, Outcome::Suppressed);
     EXPECT_EQ(engine.counters("changed").fired, 2u) << "counters go on";
     EXPECT_EQ(engine.counters("kept").suppressed, 1u);
     EXPECT_EQ(engine.counters("gone").fired, 0u);
@@ -346,7 +346,7 @@ TEST(Engine, SameEventsSameDecisions) {
         event.t_ns = i * i * 10'000'000 % (2 * hour);
         event.process.exe = "/bin/" + std::to_string(i % 5);
         const auto a = first.decide(event), b = second_engine.decide(event);
-        EXPECT_EQ(a[0].verdict, b[0].verdict);
+        EXPECT_EQ(a[0].outcome, b[0].outcome);
         EXPECT_EQ(a[0].why, b[0].why);
     }
 }

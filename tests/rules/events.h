@@ -1,4 +1,4 @@
-// Events as the daemon would make them, and what an engine says to them.
+// Events as the daemon would make them, and an engine's decisions about them.
 #pragma once
 
 #include "rules/engine/engine.h"
@@ -26,18 +26,18 @@ inline Event event(std::uint64_t t_ns, EventKind what, const ProcessFacts &of = 
 }
 
 // "F" fired, "s" suppressed, "c" counted, "." no match, "-" no rule of its kind; of the only rule.
-inline char verdict(Engine &engine, const Event &event) {
+inline char outcome(Engine &engine, const Event &event) {
     const auto decisions = engine.decide(event);
     if (decisions.empty())
         return '-';
-    switch (decisions[0].verdict) {
-    case Verdict::Fire:
+    switch (decisions[0].outcome) {
+    case Outcome::Fire:
         return 'F';
-    case Verdict::Suppressed:
+    case Outcome::Suppressed:
         return 's';
-    case Verdict::Counted:
+    case Outcome::Counted:
         return 'c';
-    case Verdict::NoMatch:
+    case Outcome::NoMatch:
         break;
     }
     return '.';

@@ -1,4 +1,4 @@
-// What the parser asks of its caller, answered the same on every machine.
+// Answers to the parser's questions that are the same on every machine.
 #pragma once
 
 #include "rules/files/parse.h"

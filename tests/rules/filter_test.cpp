@@ -1,4 +1,4 @@
-// Filters of tracepoints: their errors, what they hold for, and what the kernel can do of them.
+// Filters of tracepoints: their errors, the records they hold for, and the part that the kernel can check.
 
 #include "rules/filter/filter.h"
 #include "tests/rules/fakes.h"

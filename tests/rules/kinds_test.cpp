@@ -1,4 +1,4 @@
-// Each kind of condition against single events: what matches, and what is said where it does not.
+// Each kind of condition with single events: what matches, and the reason given if it does not.
 
 #include "rules/conditions/kinds.h"
 #include "tests/rules/events.h"
@@ -26,7 +26,7 @@ TEST_P(Kinds, DecideAndSayWhy) {
     const auto decisions = engine.decide(event(second, c.what));
     ASSERT_EQ(decisions.size(), 1u);
     EXPECT_EQ(decisions[0].why, c.why);
-    EXPECT_EQ(decisions[0].verdict, c.why.empty() ? Verdict::Fire : Verdict::NoMatch);
+    EXPECT_EQ(decisions[0].outcome, c.why.empty() ? Outcome::Fire : Outcome::NoMatch);
     Engine quiet = engine_of(rule_on(c.kind, c.lines));
     EXPECT_EQ(quiet.decide(event(second, c.what), Answers::Firings).size(), c.why.empty() ? 1u : 0u);
 }
@@ -214,9 +214,9 @@ TEST(KindsOfRules, AreAllKnownByName) {
 
 TEST(KindsOfRules, LimitByCgroup) {
     Engine engine = engine_of(rule_on("oom", "limit = { per_hour = 1, by = \"cgroup\" }"));
-    EXPECT_EQ(verdict(engine, event(1, OomEvent{}, process(1, "/a"))), 'F');
-    EXPECT_EQ(verdict(engine, event(2, OomEvent{}, process(2, "/a"))), 's');
-    EXPECT_EQ(verdict(engine, event(3, OomEvent{}, process(3, "/b"))), 'F');
+    EXPECT_EQ(outcome(engine, event(1, OomEvent{}, process(1, "/a"))), 'F');
+    EXPECT_EQ(outcome(engine, event(2, OomEvent{}, process(2, "/a"))), 's');
+    EXPECT_EQ(outcome(engine, event(3, OomEvent{}, process(3, "/b"))), 'F');
 }
 
 } // namespace

@@ -13,10 +13,10 @@ Event rss_sample(std::uint64_t t_ns, std::uint64_t rss, const ProcessFacts &of =
 
 // Samples of these MiB, a second apart.
 std::string of(Engine &engine, const std::vector<std::uint64_t> &mebibytes, std::uint64_t first = 1) {
-    std::string verdicts;
+    std::string outcomes;
     for (std::size_t i = 0; i < mebibytes.size(); ++i)
-        verdicts += verdict(engine, rss_sample((first + i) * second, mebibytes[i] * MiB));
-    return verdicts;
+        outcomes += outcome(engine, rss_sample((first + i) * second, mebibytes[i] * MiB));
+    return outcomes;
 }
 
 TEST(Memory, FiresWhenItBeginsToBeAbove) {
@@ -62,19 +62,19 @@ TEST(Memory, SaysWhyNot) {
 
 TEST(Memory, ProcessesAreApart) {
     Engine engine = engine_of(rule_on("memory", "growth = \"100MiB\"\nwithin = \"1m\""));
-    EXPECT_EQ(verdict(engine, rss_sample(1, 0, process(1))), '.');
-    EXPECT_EQ(verdict(engine, rss_sample(2, 200 * MiB, process(2))), '.');
+    EXPECT_EQ(outcome(engine, rss_sample(1, 0, process(1))), '.');
+    EXPECT_EQ(outcome(engine, rss_sample(2, 200 * MiB, process(2))), '.');
     ProcessFacts reused = process(1);
     reused.start_boot_ns = 5;
-    EXPECT_EQ(verdict(engine, rss_sample(3, 200 * MiB, reused)), '.');
-    EXPECT_EQ(verdict(engine, rss_sample(4, 200 * MiB, process(1))), 'F');
+    EXPECT_EQ(outcome(engine, rss_sample(3, 200 * MiB, reused)), '.');
+    EXPECT_EQ(outcome(engine, rss_sample(4, 200 * MiB, process(1))), 'F');
 }
 
 TEST(Memory, AFiringNamesItsSamples) {
     Engine engine = engine_of(rule_on("memory", "growth = \"100MiB\"\nwithin = \"1m\""));
     EXPECT_EQ(of(engine, {80, 50, 90, 70, 100}), ".....");
     const auto decisions = engine.decide(rss_sample(6 * second, 150 * MiB));
-    ASSERT_EQ(decisions[0].verdict, Verdict::Fire);
+    ASSERT_EQ(decisions[0].outcome, Outcome::Fire);
     std::vector<std::uint64_t> rss;
     for (const Matched &match : decisions[0].matches)
         rss.push_back(match.value / MiB);
@@ -95,12 +95,12 @@ TEST(Memory, ManySamplesWithinALongTime) {
     Engine engine = engine_of(rule_on("memory", "growth = \"1GiB\"\nwithin = \"1h\""));
     std::size_t fired = 0;
     for (std::uint64_t i = 0; i < 3600 && fired == 0; ++i) // 300 KiB a second: 1 GiB in 58.3 minutes
-        if (verdict(engine, rss_sample(i * second, i * 300 * KiB)) == 'F')
+        if (outcome(engine, rss_sample(i * second, i * 300 * KiB)) == 'F')
             fired = i;
     EXPECT_EQ(fired, 3496u) << "the first rss_sample 1 GiB above the first of all";
     Engine slower = engine_of(rule_on("memory", "growth = \"1GiB\"\nwithin = \"1h\""));
     for (std::uint64_t i = 0; i < 20000; ++i) // 290 KiB a second: never 1 GiB in an hour
-        ASSERT_EQ(verdict(slower, rss_sample(i * second, i * 290 * KiB)), '.') << i;
+        ASSERT_EQ(outcome(slower, rss_sample(i * second, i * 290 * KiB)), '.') << i;
 }
 
 TEST(Memory, ProcessesThatAreGoneAreNotCountedAsForgotten) {

@@ -1,5 +1,5 @@
-// Whatever stands in a file: the parser neither throws nor crashes, what it
-// keeps is complete, and what it says can be printed.
+// For any file the parser neither throws nor crashes, the rules that it keeps are complete, and its messages can be
+// printed.
 
 #include "rules/engine/engine.h"
 #include "tests/rules/fakes.h"

@@ -1,5 +1,4 @@
-// What good files mean: every key arrives in its place, and a rule's text says
-// all of it again.
+// Good files: every key sets its member, and a rule's text contains all of them.
 
 #include "rules/conditions/kinds.h"
 #include "rules/engine/engine.h"

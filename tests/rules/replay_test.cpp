@@ -16,7 +16,7 @@ std::vector<Recorded> record(const std::string &text, const std::vector<Event> &
     std::vector<Recorded> recorded;
     for (const Event &event : events)
         for (Decision &decision : engine.decide(event, Answers::Firings))
-            if (decision.verdict == Verdict::Fire)
+            if (decision.outcome == Outcome::Fire)
                 recorded.push_back({decision.rule->name, good_rules(decision.rule->text).at(0), decision.condition,
                                     event, std::move(decision.matches), decision.matches_total, decision.value_total});
     return recorded;
@@ -27,8 +27,8 @@ std::vector<std::string> replayed(const std::string &rules, const std::vector<Re
     std::vector<std::string> out;
     for (const auto &answers : replay(good_rules(rules), recorded))
         for (const Replayed &answer : answers)
-            out.push_back(answer.rule + (answer.verdict == Verdict::Fire         ? ": fire"
-                                         : answer.verdict == Verdict::Suppressed ? ": suppressed (" + answer.why + ")"
+            out.push_back(answer.rule + (answer.outcome == Outcome::Fire         ? ": fire"
+                                         : answer.outcome == Outcome::Suppressed ? ": suppressed (" + answer.why + ")"
                                                                                  : ": no (" + answer.why + ")"));
     return out;
 }

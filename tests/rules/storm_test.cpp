@@ -33,13 +33,13 @@ TEST(Storm, BeginsAnewAfterTheWindow) {
 
 TEST(Storm, SaysHowManyAlikeAndHowManyOnlyCounted) {
     StormPolicy policy({.full = 1, .light = 0, .window = std::chrono::hours(1)});
-    EXPECT_EQ(policy.judge("s", "kind", 0).alike, 1u);
-    EXPECT_EQ(policy.judge("s", "kind", 1).alike, 2u);
-    EXPECT_EQ(policy.judge("s", "kind", 2).alike, 3u);
+    EXPECT_EQ(policy.judge("s", "kind", 0).similar, 1u);
+    EXPECT_EQ(policy.judge("s", "kind", 1).similar, 2u);
+    EXPECT_EQ(policy.judge("s", "kind", 2).similar, 3u);
     EXPECT_EQ(policy.judge("s", "kind", 2).counted_before, 0u) << "only a bundle says it";
     const StormAnswer next = policy.judge("s", "kind", 60 * minute);
     EXPECT_EQ(next.keep, Keep::Full);
-    EXPECT_EQ(next.alike, 1u);
+    EXPECT_EQ(next.similar, 1u);
     EXPECT_EQ(next.counted_before, 3u);
     EXPECT_EQ(policy.judge("s", "kind", 120 * minute).counted_before, 0u);
 }
@@ -50,8 +50,8 @@ TEST(Storm, OneOfWhichOnlyItsKindIsKnownCountsAsTheLastOfItsKind) {
     EXPECT_EQ(policy.judge("r SIGSEGV:abc+0x1", "r SIGSEGV:app", 1).signature, "r SIGSEGV:abc+0x1");
     const StormAnswer same = policy.judge("r SIGSEGV:app", "r SIGSEGV:app", 2);
     EXPECT_EQ(same.signature, "r SIGSEGV:abc+0x1");
-    EXPECT_EQ(same.alike, 2u);
-    EXPECT_EQ(policy.judge("r SIGSEGV:abc+0x2", "r SIGSEGV:app", 3).alike, 1u) << "it says where";
+    EXPECT_EQ(same.similar, 2u);
+    EXPECT_EQ(policy.judge("r SIGSEGV:abc+0x2", "r SIGSEGV:app", 3).similar, 1u) << "it says where";
     EXPECT_EQ(policy.judge("r SIGSEGV:app", "r SIGSEGV:app", 4).signature, "r SIGSEGV:abc+0x2");
     EXPECT_EQ(policy.judge("r SIGSEGV:other", "r SIGSEGV:other", 5).signature, "r SIGSEGV:other");
 }

@@ -16,10 +16,10 @@ Event blocked_for(std::uint64_t t_ns, std::uint64_t stalled, const ProcessFacts 
 }
 
 std::string fired_at(Engine &engine, const std::vector<std::uint64_t> &times) {
-    std::string verdicts;
+    std::string outcomes;
     for (const std::uint64_t t : times)
-        verdicts += verdict(engine, failing_call(t));
-    return verdicts;
+        outcomes += outcome(engine, failing_call(t));
+    return outcomes;
 }
 
 const std::string three_in_ten = "errno = \"any\"\ncount = 3\nwindow = \"10s\"";
@@ -61,7 +61,7 @@ TEST(Tally, FiringNamesItsMatches) {
     const auto decisions = engine.decide(blocked_for(12 * second, 31 * ms));
     ASSERT_EQ(decisions.size(), 1u);
     const Decision &d = decisions[0];
-    EXPECT_EQ(d.verdict, Verdict::Fire);
+    EXPECT_EQ(d.outcome, Outcome::Fire);
     EXPECT_EQ(d.why, "");
     ASSERT_EQ(d.matches.size(), 3u);
     EXPECT_EQ(d.matches[0].t_ns, 5 * second);
@@ -74,28 +74,28 @@ TEST(Tally, FiringNamesItsMatches) {
 TEST(Tally, EitherThatManyOrThatMuch) {
     const std::string rule = rule_on("reclaim", "count = 3\nstalled = \"1s\"\nwindow = \"1m\"");
     Engine many = engine_of(rule), much = engine_of(rule);
-    EXPECT_EQ(verdict(many, blocked_for(1, 1)), 'c');
-    EXPECT_EQ(verdict(many, blocked_for(2, 1)), 'c');
-    EXPECT_EQ(verdict(many, blocked_for(3, 1)), 'F');
-    EXPECT_EQ(verdict(much, blocked_for(1, 999 * ms)), 'c');
-    EXPECT_EQ(verdict(much, blocked_for(2, 1 * ms)), 'F');
+    EXPECT_EQ(outcome(many, blocked_for(1, 1)), 'c');
+    EXPECT_EQ(outcome(many, blocked_for(2, 1)), 'c');
+    EXPECT_EQ(outcome(many, blocked_for(3, 1)), 'F');
+    EXPECT_EQ(outcome(much, blocked_for(1, 999 * ms)), 'c');
+    EXPECT_EQ(outcome(much, blocked_for(2, 1 * ms)), 'F');
 }
 
 TEST(Tally, OneLongWaitIsEnoughTime) {
     Engine engine = engine_of(rule_on("reclaim", "stalled = \"1s\"\nwindow = \"10s\""));
-    EXPECT_EQ(verdict(engine, blocked_for(1, 20 * second)), 'F');
+    EXPECT_EQ(outcome(engine, blocked_for(1, 20 * second)), 'F');
 }
 
 // Three matches of different processes: who is counted together?
 std::string three(const std::string &by) {
     Engine engine = engine_of(rule_on("syscall", "errno = \"any\"\ncount = 2\nwindow = \"10s\"\nby = \"" + by + "\""));
     std::string out;
-    out += verdict(engine, failing_call(1, process(1, "/a")));
-    out += verdict(engine, failing_call(2, process(2, "/b")));
-    out += verdict(engine, failing_call(3, process(3, "/b")));
+    out += outcome(engine, failing_call(1, process(1, "/a")));
+    out += outcome(engine, failing_call(2, process(2, "/b")));
+    out += outcome(engine, failing_call(3, process(3, "/b")));
     ProcessFacts reused = process(1, "/a");
     reused.start_boot_ns += 1;
-    out += verdict(engine, failing_call(4, reused));
+    out += outcome(engine, failing_call(4, reused));
     return out;
 }
 
@@ -161,8 +161,8 @@ TEST(Tally, KeysAreBoundedAndForgottenOnesCounted) {
     for (std::uint32_t pid = 1; pid <= 5000; ++pid)
         engine.decide(failing_call(pid, process(pid)));
     EXPECT_EQ(engine.counters("r").forgotten_keys, 5000u - 4096u);
-    EXPECT_EQ(verdict(engine, failing_call(6000, process(1))), 'c') << "forgotten";
-    EXPECT_EQ(verdict(engine, failing_call(6001, process(5000))), 'F') << "remembered";
+    EXPECT_EQ(outcome(engine, failing_call(6000, process(1))), 'c') << "forgotten";
+    EXPECT_EQ(outcome(engine, failing_call(6001, process(5000))), 'F') << "remembered";
 }
 
 // What is forgotten with its key makes room for others.
@@ -197,21 +197,21 @@ TEST(Tally, MatchesAreBoundedOverAllKeys) {
 
 TEST(Tally, TheLimitOfAHostRuleIsTheRules) {
     Engine engine = engine_of(rule_on("reclaim", "count = 2\nwindow = \"10s\"\nlimit.cooldown = \"1h\""));
-    EXPECT_EQ(verdict(engine, blocked_for(1, 1, process(1))), 'c');
-    EXPECT_EQ(verdict(engine, blocked_for(2, 1, process(2))), 'F');
+    EXPECT_EQ(outcome(engine, blocked_for(1, 1, process(1))), 'c');
+    EXPECT_EQ(outcome(engine, blocked_for(2, 1, process(2))), 'F');
     ProcessFacts other = process(3);
     other.exe = "/other";
-    EXPECT_EQ(verdict(engine, blocked_for(3, 1, other)), 'c');
-    EXPECT_EQ(verdict(engine, blocked_for(4, 1, other)), 's');
+    EXPECT_EQ(outcome(engine, blocked_for(3, 1, other)), 'c');
+    EXPECT_EQ(outcome(engine, blocked_for(4, 1, other)), 's');
 }
 
 TEST(Tally, MatchSaysWhoseMatchesCountAlsoByHost) {
     Engine engine = engine_of(rule_on("reclaim", "count = 2\nwindow = \"10s\"\nmatch.comm = \"app\""));
     ProcessFacts other = process(3);
     other.comm = "other";
-    EXPECT_EQ(verdict(engine, blocked_for(1, 1, other)), '.');
-    EXPECT_EQ(verdict(engine, blocked_for(2, 1, process(1))), 'c');
-    EXPECT_EQ(verdict(engine, blocked_for(3, 1, process(2))), 'F');
+    EXPECT_EQ(outcome(engine, blocked_for(1, 1, other)), '.');
+    EXPECT_EQ(outcome(engine, blocked_for(2, 1, process(1))), 'c');
+    EXPECT_EQ(outcome(engine, blocked_for(3, 1, process(2))), 'F');
 }
 
 TEST(Tally, MatchesBeforeADisabledOrChangedRuleAreGone) {
@@ -235,7 +235,7 @@ TEST(Tally, WithoutAnswersNothingIsSaidOfWhatDoesNotFire) {
     EXPECT_TRUE(engine.decide(failing_call(3), Answers::Firings).empty());
     const auto decisions = engine.decide(failing_call(4), Answers::Firings);
     ASSERT_EQ(decisions.size(), 1u);
-    EXPECT_EQ(decisions[0].verdict, Verdict::Fire);
+    EXPECT_EQ(decisions[0].outcome, Outcome::Fire);
     EXPECT_EQ(engine.counters("r").matched, 3u);
 }
 
