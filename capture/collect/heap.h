@@ -1,7 +1,7 @@
 // What was known of the heap of a process at an incident: plain data that the daemon fills in, and the files of the
 // bundle that hold it.
 //
-//   heap.json          the account, what was probed, from when on, histogram: heap_json() says the keys
+//   heap.json          the account, what was probed, from when on, histogram: render_heap() says the keys
 //   heap/stacks.bin    HeapStackRecord, one a distinct call stack of allocations and frees, by id
 //   heap/live.bin      HeapLiveRecord, one an allocation not freed, by address
 //   heap/history.bin   HeapHistoryRecord, one an allocation or a free, by time; level "history" only
@@ -13,12 +13,9 @@
 #include "bpf/heap.h"
 #include "capture/os/result.h"
 
-#include <nlohmann/json_fwd.hpp>
-
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace incident::capture {
@@ -89,17 +86,5 @@ struct HeapSnapshot {
     std::vector<HeapLiveRecord> allocations;
     std::vector<HeapHistoryRecord> history;
 };
-
-// {layout, level, asked, reason, exec_ns, since_ns, read_ns, window{from_ns, ns}, functions[{name, path, probed,
-// problem}],
-//  account{allocations, allocated_bytes, frees, freed_bytes, live, live_bytes, reused, reused_bytes, lost, lost_bytes,
-//          unknown_frees, failed, unfinished, unentered, no_frame, no_stack, strangers},
-//  in_window{allocations, allocated_bytes, frees, freed_bytes}, history{from_ns, records, written},
-//  files{stacks, live, history}: numbers of records, cost{calls, ns},
-//  sizes[{from, to, allocations, bytes, window_allocations, window_bytes}]: classes that have any; to: inclusive, null:
-//  no end}
-nlohmann::ordered_json heap_json(const HeapSnapshot &heap);
-// Paths in the bundle and their bytes: heap.json, and the .bin files that have a record.
-std::vector<std::pair<std::string, std::string>> heap_files(const HeapSnapshot &heap);
 
 } // namespace incident::capture

@@ -77,26 +77,6 @@ std::vector<TxgRow> parse_txgs(std::string_view text) {
     return rows;
 }
 
-std::map<std::string, std::uint64_t> parse_named_kstat(std::string_view text) {
-    std::map<std::string, std::uint64_t> values;
-    bool begun = false;
-    for (const std::string_view line : lines_of(text)) {
-        const auto fields = words(line);
-        if (!begun) {
-            begun = fields.size() == 3 && fields[0] == "name" && fields[1] == "type" && fields[2] == "data";
-            continue;
-        }
-        if (fields.size() < 3)
-            continue;
-        // A name may hold blanks ("1024 ns").
-        const std::size_t name_end = static_cast<std::size_t>(fields[fields.size() - 3].end() - line.begin());
-        const std::size_t begin = line.find_first_not_of(' ');
-        if (const auto value = whole_number<std::uint64_t>(fields.back()))
-            values[std::string(line.substr(begin, name_end - begin))] = *value;
-    }
-    return values;
-}
-
 std::vector<std::string> parse_kernel_stack(std::string_view text) {
     std::vector<std::string> frames;
     for (const std::string_view line : lines_of(text)) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,9 +29,6 @@ struct TxgRow {
 // Oldest first, as in the file.  The names in the header find the columns, and a line that does not fit is left out.
 // Empty if there is no header.  (With zfs_txg_history = 0 the file has only a header.)
 std::vector<TxgRow> parse_txgs(std::string_view text);
-
-// The numbers in the "name type data" lines of a named kstat (arcstats, dmu_tx, …).
-std::map<std::string, std::uint64_t> parse_named_kstat(std::string_view text);
 
 // The functions of /proc/PID/stack, innermost first: "spa_sync+0x565/0xf90 [zfs]".
 std::vector<std::string> parse_kernel_stack(std::string_view text);

@@ -76,22 +76,6 @@ std::vector<std::pair<std::string, std::string>> render_all(const RenderContext 
     return files;
 }
 
-std::string render_timeline(const RenderContext &context) {
-    return timeline_of(context, Redactor(context.redact));
-}
-
-nlohmann::ordered_json render_threads(const RenderContext &context) {
-    return threads_of(context, Redactor(context.redact));
-}
-
-nlohmann::ordered_json render_incident(const RenderContext &context) {
-    return incident_of(context, Redactor(context.redact));
-}
-
-MemoryImage render_memory(const RenderContext &context) {
-    return memory_of(context, Redactor(context.redact));
-}
-
 Result<std::vector<std::pair<std::string, std::string>>> rerender_core(const std::string &incident_json,
                                                                        const std::string &threads_json,
                                                                        const std::string &timeline,

@@ -26,12 +26,6 @@ struct RenderContext {
     CoreLink core;
 };
 
-// The bundle's timeline.jsonl: every recorded event of every thread and of the process,
-// ordered by time (see DESIGN's keys: {t_ns, wall, tid, kind, name, args[], ret, error,
-// duration_ns, path, fd, in_flight}).
-std::string render_timeline(const RenderContext &context);
-nlohmann::ordered_json render_threads(const RenderContext &context);
-nlohmann::ordered_json render_incident(const RenderContext &context);
 // The signature is the same for the same crash of the same build: "SIGSEGV:<12 digits of build-id>+0x1139".  Other
 // kinds have "syscall openat EACCES:<build-id>+0x…", or the comm if there were no registers.  It is made only from the
 // death_event, the trigger and its thread, so that it is known before anything is collected.
@@ -41,12 +35,6 @@ std::string incident_kind(const IncidentInput &input);
 // Makes one screen of text from the rendered incident and threads and the last lines of the timeline.
 std::string render_summary(const nlohmann::ordered_json &incident, const nlohmann::ordered_json &threads,
                            std::string_view timeline);
-
-struct MemoryImage {
-    std::string index; // memory.json: [{address, length, offset, tid, what: "stack"|"window rax"|…}]
-    std::string bytes; // memory.bin
-};
-MemoryImage render_memory(const RenderContext &context);
 
 // All files with their paths in the bundle, in the order in which they are written: timeline.jsonl,
 // threads.json, memory.json, memory.bin, process/*, host/*, heap.json, heap/*, summary.txt, incident.json.

@@ -21,11 +21,6 @@ Json sums_json(const HeapSums &sums) {
             {"freed_bytes", sums.freed_bytes}};
 }
 
-Json window_json(const HeapSnapshot &heap) {
-    const std::uint64_t ns = heap.read_ns > heap.window_from_ns ? heap.read_ns - heap.window_from_ns : 0;
-    return {{"from_ns", heap.window_from_ns}, {"ns", ns}};
-}
-
 Json account_json(const HeapSnapshot &heap) {
     Json account = sums_json(heap.total);
     account["live"] = heap.live;
@@ -42,16 +37,6 @@ Json account_json(const HeapSnapshot &heap) {
     account["no_stack"] = heap.no_stack;
     account["strangers"] = heap.strangers;
     return account;
-}
-
-Json history_json(const HeapSnapshot &heap) {
-    return {{"from_ns", heap.history_from_ns}, {"records", heap.history.size()}, {"written", heap.history_written}};
-}
-
-Json files_json(const HeapSnapshot &heap, bool light) {
-    return {{"stacks", light ? 0 : heap.stacks.size()},
-            {"live", light ? 0 : heap.allocations.size()},
-            {"history", light ? 0 : heap.history.size()}};
 }
 
 // As heap_class says: 0 is size 0, c > 0 is 2^(c-1) .. 2^c - 1, the last all above.
@@ -74,6 +59,7 @@ Json sizes_json(const HeapSnapshot &heap) {
 }
 
 Json document(const HeapSnapshot &heap, bool light, const Redactor &redactor) {
+    const std::uint64_t window_ns = heap.read_ns > heap.window_from_ns ? heap.read_ns - heap.window_from_ns : 0;
     Json functions = Json::array();
     for (const HeapFunction &function : heap.functions)
         functions.push_back({{"name", valid_utf8(function.name)},
@@ -87,12 +73,16 @@ Json document(const HeapSnapshot &heap, bool light, const Redactor &redactor) {
             {"exec_ns", heap.exec_ns},
             {"since_ns", heap.since_ns},
             {"read_ns", heap.read_ns},
-            {"window", window_json(heap)},
+            {"window", {{"from_ns", heap.window_from_ns}, {"ns", window_ns}}},
             {"functions", std::move(functions)},
             {"account", account_json(heap)},
             {"in_window", sums_json(heap.window)},
-            {"history", history_json(heap)},
-            {"files", files_json(heap, light)},
+            {"history",
+             {{"from_ns", heap.history_from_ns}, {"records", heap.history.size()}, {"written", heap.history_written}}},
+            {"files",
+             {{"stacks", light ? 0 : heap.stacks.size()},
+              {"live", light ? 0 : heap.allocations.size()},
+              {"history", light ? 0 : heap.history.size()}}},
             {"cost", {{"calls", heap.calls}, {"ns", heap.calls_ns}}},
             {"sizes", sizes_json(heap)}};
 }
@@ -116,14 +106,6 @@ std::string stack_bytes(const std::vector<HeapStackRecord> &stacks, const Redact
 
 } // namespace
 
-Json heap_json(const HeapSnapshot &heap) {
-    return document(heap, false, Redactor({}));
-}
-
-std::vector<std::pair<std::string, std::string>> heap_files(const HeapSnapshot &heap) {
-    return render_heap(heap, false, Redactor({}));
-}
-
 std::vector<std::pair<std::string, std::string>> render_heap(const HeapSnapshot &heap, bool light,
                                                              const Redactor &redactor) {
     std::vector<std::pair<std::string, std::string>> files;
@@ -140,17 +122,10 @@ std::vector<std::pair<std::string, std::string>> render_heap(const HeapSnapshot 
 }
 
 Json heap_summary(const HeapSnapshot &heap, bool light, const Redactor &redactor) {
-    return {{"level", valid_utf8(heap.level)},
-            {"asked", valid_utf8(heap.asked)},
-            {"reason", valid_utf8(redactor.text(heap.reason))},
-            {"exec_ns", heap.exec_ns},
-            {"since_ns", heap.since_ns},
-            {"read_ns", heap.read_ns},
-            {"window", window_json(heap)},
-            {"account", account_json(heap)},
-            {"in_window", sums_json(heap.window)},
-            {"history", history_json(heap)},
-            {"files", files_json(heap, light)}};
+    Json summary = document(heap, light, redactor);
+    for (const char *key : {"layout", "functions", "cost", "sizes"})
+        summary.erase(key);
+    return summary;
 }
 
 std::vector<Loss> heap_losses(const HeapSnapshot &heap) {

@@ -13,6 +13,13 @@ namespace incident::capture {
 std::string json_text(const nlohmann::ordered_json &json);
 std::string json_lines(const nlohmann::ordered_json &array);
 
+struct MemoryImage {
+    std::string index; // memory.json: [{address, length, offset, tid, what: "stack"|"window rax"|…}]
+    std::string bytes; // memory.bin
+};
+
+// timeline.jsonl: every recorded event of every thread and of the process, ordered by time: {t_ns, wall, tid, kind,
+// name, args[], ret, error, duration_ns, path, fd, in_flight}.
 std::string timeline_of(const RenderContext &context, const Redactor &redactor);
 nlohmann::ordered_json threads_of(const RenderContext &context, const Redactor &redactor);
 nlohmann::ordered_json modules_of(const RenderContext &context, const Redactor &redactor);

@@ -88,9 +88,8 @@ void EventLoop::Timer::arm_in(std::uint64_t ns) {
     sd_event_source_set_enabled(source_, SD_EVENT_ONESHOT);
 }
 
-bool EventLoop::Timer::armed() const {
-    int enabled = SD_EVENT_OFF;
-    return sd_event_source_get_enabled(source_, &enabled) >= 0 && enabled != SD_EVENT_OFF;
+void EventLoop::Timer::disarm() {
+    sd_event_source_set_enabled(source_, SD_EVENT_OFF);
 }
 
 void EventLoop::watchdog() {

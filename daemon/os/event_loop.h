@@ -27,7 +27,7 @@ public:
     class Timer {
     public:
         void arm_in(std::uint64_t ns);
-        bool armed() const;
+        void disarm();
 
     private:
         friend class EventLoop;

@@ -27,8 +27,8 @@ struct FileIdentity {
 };
 
 struct TargetFile {
-    UniqueFd
-        fd; // open for reading; so the inode that is read is also the one that is probed, whatever happens to the path
+    // Open for reading.  So the inode that is read is also the one that is probed, whatever happens to the path.
+    UniqueFd fd;
     FileIdentity identity;
     std::string path; // as shown to people
 };

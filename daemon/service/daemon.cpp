@@ -250,6 +250,8 @@ void Daemon::on_watches() {
 void Daemon::arm_watches() {
     if (const std::uint64_t due = watches_->due_ns(); due != Watch::never)
         watch_timer_.arm_in(due - std::min(due, clock_ns(CLOCK_MONOTONIC)));
+    else
+        watch_timer_.disarm();
 }
 
 void Daemon::on_second() {

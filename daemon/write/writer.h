@@ -27,8 +27,8 @@ struct WriteJob {
 // What has become known of a bundle after it was written: its core, or its analysis.
 struct AmendJob {
     std::string name;
-    std::variant<capture::CoreLink, capture::BundleAnalysis, std::monostate>
-        news; // the last: the bundle cannot be analysed
+    // std::monostate: the bundle cannot be analysed.
+    std::variant<capture::CoreLink, capture::BundleAnalysis, std::monostate> news;
 };
 
 // Asks for the report of a bundle, because its core and its analysis are known or will not come.

@@ -102,7 +102,6 @@ public:
     // Programs of the processes that a `match` names (of all processes if there is none), and the libraries they
     // mapped.
     const std::vector<ElfReport> &programs() const { return programs_; }
-    bool programs_are_named() const { return programs_named_; }
     std::size_t programs_left_out() const { return programs_left_out_; }
 
 private:

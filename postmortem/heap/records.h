@@ -21,7 +21,6 @@ struct Heap {
     std::vector<std::string> notes; // what could not be read
 
     const capture::HeapStackRecord *stack(std::uint64_t id) const; // null: not kept
-    bool has_history() const { return !known.history.empty(); }
     // The number of calls that left no record. An event that the history does not have may be one of them.
     std::uint64_t unrecorded() const;
 };

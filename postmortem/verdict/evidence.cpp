@@ -39,11 +39,6 @@ const Frame *Evidence::caller_of(const Frame &frame, Names passed_over) const {
     return nullptr;
 }
 
-bool Evidence::behind_signal_frame(const Frame &frame) const {
-    const auto &frames = stack()->frames;
-    return std::any_of(frames.data(), &frame, [](const Frame &inner) { return inner.signal_frame; });
-}
-
 bool Evidence::is_fault() const {
     const std::int64_t code = signal()["code"].integer().value_or(0);
     // An exception leaves -1 where a system call has its number (arch/x86/entry/entry_64.S); seccomp's SIGSYS is one's.

@@ -25,8 +25,6 @@ struct Evidence {
     const Frame *frame_of(Names functions) const;
     // The first frame outside `frame` that is not inlined into it and is not one of these functions; null: none.
     const Frame *caller_of(const Frame &frame, Names passed_over = {}) const;
-    // True if a signal handler that is on the stack has interrupted this frame.
-    bool behind_signal_frame(const Frame &frame) const;
     JsonView signal() const { return incident.view()["signal"]; }
     // True if the thread's own instruction raised the signal (SIGSEGV and similar ones). Then si_code is the kernel's
     // (sigaction(2)), and the thread was in no system call. A handler can pass on its siginfo with

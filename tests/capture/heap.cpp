@@ -1,4 +1,4 @@
-#include "capture/collect/heap.h"
+#include "heap_files.h"
 #include "render_fixture.h"
 
 #include <gmock/gmock.h>

@@ -1,7 +1,7 @@
 // A hand-made incident: a process "app" [100] whose thread 101 dies of SIGSEGV at t = 10 s.
 #pragma once
 
-#include "capture/render/render.h"
+#include "capture/render/render_parts.h"
 
 #include <nlohmann/json.hpp>
 
@@ -147,7 +147,7 @@ struct Made {
     }
     std::vector<nlohmann::json> timeline() const {
         std::vector<nlohmann::json> lines;
-        std::string text = render_timeline(context());
+        std::string text = timeline_of(context(), redactor());
         for (std::size_t at = 0; at < text.size();) {
             const std::size_t end = text.find('\n', at);
             lines.push_back(nlohmann::json::parse(text.substr(at, end - at)));
@@ -161,9 +161,10 @@ struct Made {
         std::erase_if(lines, [&](const nlohmann::json &line) { return line["kind"] != kind; });
         return lines;
     }
-    nlohmann::ordered_json incident() const { return render_incident(context()); }
-    nlohmann::ordered_json threads() const { return render_threads(context()); }
-    std::string summary() const { return render_summary(incident(), threads(), render_timeline(context())); }
+    Redactor redactor() const { return Redactor(redact); }
+    nlohmann::ordered_json incident() const { return incident_of(context(), redactor()); }
+    nlohmann::ordered_json threads() const { return threads_of(context(), redactor()); }
+    std::string summary() const { return render_summary(incident(), threads(), timeline_of(context(), redactor())); }
 };
 
 } // namespace incident::capture::test

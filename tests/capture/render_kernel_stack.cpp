@@ -21,7 +21,7 @@ std::vector<std::string> shown(const std::vector<std::string> &functions) {
         return function.empty() ? function : function + "+0x10";
     };
     std::vector<std::string> left;
-    const auto threads = render_threads(context);
+    const auto threads = threads_of(context, made.redactor());
     for (const auto &frame : threads[0]["kernel_stack"])
         left.push_back(frame["symbol"].is_null() ? "?" : frame["symbol"].get<std::string>());
     return left;

@@ -27,7 +27,7 @@ TEST(RenderThreads, RegistersAndPlace) {
     context.build_id_of = [](const std::string &path, std::uint64_t inode) {
         return path == "/usr/bin/app" && inode == 77 ? "aabbccdd" : "";
     };
-    const auto thread = render_threads(context)[0];
+    const auto thread = threads_of(context, made.redactor())[0];
     EXPECT_EQ(thread["crashed"], true);
     EXPECT_EQ(thread["registers"]["rip"], "0x401234");
     EXPECT_EQ(thread["registers"]["rsp"], "0x7ffd00001000");
@@ -144,7 +144,7 @@ TEST(RenderThreads, KernelStack) {
     made.thread(0).event->kernel_stack[0] = 0xffffffff81000010;
     RenderContext context = made.context();
     context.kernel_symbol = [](std::uint64_t ip) { return ip ? "do_exit+0x10" : ""; };
-    const auto frames = render_threads(context)[0]["kernel_stack"];
+    const auto frames = threads_of(context, made.redactor())[0]["kernel_stack"];
     ASSERT_EQ(frames.size(), 2u);
     EXPECT_EQ(frames[0]["symbol"], "do_exit+0x10");
     EXPECT_TRUE(frames[1]["symbol"].is_null());
@@ -159,7 +159,7 @@ TEST(RenderMemory, StacksAndWindows) {
     window.length = 65535; // hostile
     made.thread(0).event->window[11].status = bpf::WINDOW_ABSENT;
     made.thread(1).stack.clear();
-    const MemoryImage image = render_memory(made.context());
+    const MemoryImage image = memory_of(made.context(), made.redactor());
     const auto index = nlohmann::json::parse(image.index);
     ASSERT_EQ(index.size(), 2u);
     EXPECT_EQ(index[0]["what"], "stack");

@@ -148,7 +148,7 @@ TEST(RenderTimeline, HostileBytesStayJson) {
     signal.t_ns = 2 * second;
     std::memset(signal.sender_comm, '\xfe', sizeof signal.sender_comm); // no NUL either
     made.add_signal(signal);
-    const std::string text = render_timeline(made.context());
+    const std::string text = timeline_of(made.context(), made.redactor());
     for (const char c : text)
         EXPECT_TRUE(c == '\n' || static_cast<unsigned char>(c) >= 0x20);
     const auto lines = made.timeline(); // parses
@@ -324,7 +324,7 @@ TEST(RenderTimeline, AHundredThreads) {
             }
         }
     const auto begin = std::chrono::steady_clock::now();
-    const std::string text = render_timeline(made.context());
+    const std::string text = timeline_of(made.context(), made.redactor());
     const auto took = std::chrono::steady_clock::now() - begin;
     EXPECT_EQ(std::ranges::count(text, '\n'), 100 * 128 + 1);
     RecordProperty("timeline_us",

@@ -66,17 +66,6 @@ TEST(ZfsTxgs, WhatDoesNotFitIsLeftOut) {
     EXPECT_EQ(rows[0].txg, 8u);
 }
 
-TEST(ZfsKstat, NamedValues) {
-    const auto arc = parse_named_kstat(recorded("proc/spl/kstat/zfs/arcstats"));
-    EXPECT_GT(arc.size(), 100u);
-    EXPECT_TRUE(arc.contains("c_max"));
-    EXPECT_FALSE(arc.contains("name"));
-    const auto waits = parse_named_kstat(recorded("proc/spl/kstat/zfs/tank/dmu_tx_assign"));
-    EXPECT_EQ(waits.at("1048576 ns"), 12u);
-    EXPECT_THAT(parse_named_kstat("no header 4 5\n"), IsEmpty());
-    EXPECT_THAT(parse_named_kstat("name type data\nx 4 y\nz 4\n\n   \n"), IsEmpty());
-}
-
 TEST(ZfsStack, FramesAndWhoseTheyAre) {
     const auto writer = parse_kernel_stack(recorded("proc/281/task/281/stack"));
     ASSERT_THAT(writer, SizeIs(11));

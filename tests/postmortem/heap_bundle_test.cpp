@@ -2,6 +2,7 @@
 #include "heap_lab.h"
 #include "postmortem/heap/findings.h"
 #include "state.h"
+#include "tests/capture/heap_files.h"
 
 #include <gmock/gmock.h>
 
@@ -40,8 +41,8 @@ std::string add(State &state, const capture::HeapSnapshot &snapshot, const Files
                 const std::string &fault = "0x10") {
     Json incident = sample_incident("crash");
     incident["signal"]["address"] = fault;
-    incident["heap"] = Json::parse(capture::heap_json(snapshot).dump());
-    Files files = capture::heap_files(snapshot);
+    incident["heap"] = capture::test::heap_json(snapshot);
+    Files files = capture::test::heap_files(snapshot);
     files.emplace_back("incident.json", incident.dump());
     files.insert(files.end(), replace.begin(), replace.end());
     return state.add_sample("crash", files);
@@ -80,7 +81,7 @@ TEST(HeapBundle, FilesThatAreCutMissingOrLieAreReadAsFarAsTheyGo) {
     State state;
     const capture::HeapSnapshot snapshot = lab().snapshot;
     std::string history;
-    for (const auto &[path, bytes] : capture::heap_files(snapshot))
+    for (const auto &[path, bytes] : capture::test::heap_files(snapshot))
         if (path == "heap/history.bin")
             history = bytes;
     const std::string cut = add(state, snapshot, {{"heap/history.bin", history.substr(0, history.size() - 7)}});
@@ -90,7 +91,7 @@ TEST(HeapBundle, FilesThatAreCutMissingOrLieAreReadAsFarAsTheyGo) {
     EXPECT_THAT(heap->notes, Contains("heap/history.bin has 2 records, heap.json speaks of 3"));
 
     State lying;
-    Json json = Json::parse(capture::heap_json(snapshot).dump());
+    Json json = capture::test::heap_json(snapshot);
     json["files"] = {{"stacks", 1ull << 60}, {"live", -5}, {"history", "many"}};
     const auto lied = read(lying, add(lying, snapshot, {{"heap.json", json.dump()}}));
     EXPECT_EQ(lied->known.stacks.size(), 2u);
@@ -101,10 +102,10 @@ TEST(HeapBundle, FilesThatAreCutMissingOrLieAreReadAsFarAsTheyGo) {
     capture::HeapSnapshot without = snapshot;
     without.allocations.clear();
     Files files;
-    for (const auto &[path, bytes] : capture::heap_files(without))
+    for (const auto &[path, bytes] : capture::test::heap_files(without))
         files.emplace_back(path, bytes);
     Json incident = sample_incident("crash");
-    json = Json::parse(capture::heap_json(snapshot).dump());
+    json = capture::test::heap_json(snapshot);
     files.emplace_back("heap.json", json.dump());
     const auto half = read(missing, missing.add_sample("crash", files));
     EXPECT_FALSE(half->live_read);
@@ -114,7 +115,7 @@ TEST(HeapBundle, FilesThatAreCutMissingOrLieAreReadAsFarAsTheyGo) {
 TEST(HeapBundle, AnotherLayoutOrGarbageIsNotRead) {
     State state;
     const capture::HeapSnapshot snapshot = lab().snapshot;
-    Json json = Json::parse(capture::heap_json(snapshot).dump());
+    Json json = capture::test::heap_json(snapshot);
     json["layout"] = 99;
     const auto other = read(state, add(state, snapshot, {{"heap.json", json.dump()}}));
     EXPECT_THAT(other->known.history, IsEmpty());

@@ -1,6 +1,7 @@
 // `incident explain` and `incident memory` over the recorded heap, out of the bundle's files alone.
 #include "gdb_bundle.h"
 #include "heap_lab.h"
+#include "tests/capture/heap_files.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -34,7 +35,7 @@ protected:
 
     void store() {
         std::filesystem::create_directories(bundle.path + "/heap");
-        for (const auto &[path, bytes] : capture::heap_files(lab.snapshot))
+        for (const auto &[path, bytes] : capture::test::heap_files(lab.snapshot))
             bundle.write(path, bytes);
     }
     // A stack whose caller is main.
@@ -105,7 +106,7 @@ TEST_F(HeapGdb, MemoryShowsTheAccount) {
     lab.snapshot.window = {1, 100, 0, 0};
     lab.snapshot.live_bytes = 100;
     Json incident = bundle.incident;
-    incident["heap"] = Json::parse(capture::heap_json(lab.snapshot).dump());
+    incident["heap"] = capture::test::heap_json(lab.snapshot);
     incident["heap"]["growing"] = {{{"stack", "0x1"}, {"bytes", 100}, {"place", "make_node (list.c:12)"}}};
     bundle.write("incident.json", incident.dump());
     const std::string said = bundle.ask({"incident memory"}).at("incident memory");
