@@ -49,18 +49,14 @@ void append_protocol(std::string &out, std::uint64_t domain, std::uint64_t value
 }
 
 void append_sockopt(std::string &out, std::uint64_t level, std::uint64_t value) {
-    switch (level) {
-    case SOL_SOCKET:
-        return append_value_or_number(out, tables::set_so, value);
-    case IPPROTO_TCP:
-        return append_value_or_number(out, tables::set_tcp, value);
-    case IPPROTO_IP:
-        return append_value_or_number(out, tables::set_ip, value);
-    case IPPROTO_IPV6:
-        return append_value_or_number(out, tables::set_ipv6, value);
-    default:
-        return append_number(out, static_cast<std::int32_t>(value));
-    }
+    static constexpr std::pair<std::uint64_t, const tables::Set *> options[] = {{SOL_SOCKET, &tables::set_so},
+                                                                                {IPPROTO_TCP, &tables::set_tcp},
+                                                                                {IPPROTO_IP, &tables::set_ip},
+                                                                                {IPPROTO_IPV6, &tables::set_ipv6}};
+    for (const auto &[of, set] : options)
+        if (of == level)
+            return append_value_or_number(out, *set, value);
+    append_number(out, static_cast<std::int32_t>(value));
 }
 
 bool append_fcntl(std::string &out, std::uint64_t command, std::uint64_t value) {

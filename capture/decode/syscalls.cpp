@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <charconv>
 #include <csignal>
 #include <set>
@@ -24,28 +25,10 @@ using tables::Shape;
 // What glibc gives to programs; 32 and 33 it keeps for itself (signal(7)).
 constexpr int user_sigrtmin = 34, last_signal = 64;
 
-const tables::Set *code_set(int number) {
-    switch (number) {
-    case SIGILL:
-        return &tables::set_code_ill;
-    case SIGFPE:
-        return &tables::set_code_fpe;
-    case SIGSEGV:
-        return &tables::set_code_segv;
-    case SIGBUS:
-        return &tables::set_code_bus;
-    case SIGTRAP:
-        return &tables::set_code_trap;
-    case SIGCHLD:
-        return &tables::set_code_cld;
-    case SIGIO:
-        return &tables::set_code_poll;
-    case SIGSYS:
-        return &tables::set_code_sys;
-    default:
-        return nullptr;
-    }
-}
+constexpr std::pair<int, const tables::Set *> code_sets[] = {
+    {SIGILL, &tables::set_code_ill}, {SIGFPE, &tables::set_code_fpe},   {SIGSEGV, &tables::set_code_segv},
+    {SIGBUS, &tables::set_code_bus}, {SIGTRAP, &tables::set_code_trap}, {SIGCHLD, &tables::set_code_cld},
+    {SIGIO, &tables::set_code_poll}, {SIGSYS, &tables::set_code_sys}};
 
 bool duplicates(const decode::Registers &registers) {
     for (std::size_t i = 1; i < registers.call.count; ++i)
@@ -101,8 +84,9 @@ std::string signal_name(int number) {
 
 std::string signal_code_name(int number, int code) {
     const auto bits = static_cast<std::uint64_t>(static_cast<std::int64_t>(code));
-    const tables::Set *const own = code_set(number);
-    std::string_view name = own && code > 0 ? decode::name_in(*own, bits) : std::string_view{};
+    const auto *const own = std::ranges::find(code_sets, number, &std::pair<int, const tables::Set *>::first);
+    std::string_view name =
+        own != std::end(code_sets) && code > 0 ? decode::name_in(*own->second, bits) : std::string_view{};
     if (name.empty())
         name = decode::name_in(tables::set_si_code, bits);
     return name.empty() ? "code " + std::to_string(code) : std::string(name);

@@ -9,17 +9,10 @@ std::optional<std::int64_t> X86Instruction::distance() const {
 }
 
 bool X86Instruction::changes_course() const {
-    switch (meta.category) {
-    case ZYDIS_CATEGORY_CALL:
-    case ZYDIS_CATEGORY_RET:
-    case ZYDIS_CATEGORY_COND_BR:
-    case ZYDIS_CATEGORY_UNCOND_BR:
-    case ZYDIS_CATEGORY_SYSCALL:
-    case ZYDIS_CATEGORY_INTERRUPT:
-        return true;
-    default:
-        return false;
-    }
+    constexpr ZydisInstructionCategory categories[] = {ZYDIS_CATEGORY_CALL,    ZYDIS_CATEGORY_RET,
+                                                       ZYDIS_CATEGORY_COND_BR, ZYDIS_CATEGORY_UNCOND_BR,
+                                                       ZYDIS_CATEGORY_SYSCALL, ZYDIS_CATEGORY_INTERRUPT};
+    return std::ranges::find(categories, meta.category) != std::end(categories);
 }
 
 bool X86Instruction::writes_any_of(std::span<const ZydisRegister> registers) const {

@@ -13,32 +13,18 @@ namespace {
 
 // blk_status_t → errno: block/blk-core.c, blk_errors.
 int error_of(std::uint32_t status) {
-    switch (status) {
-    case 0: // BLK_STS_OK
-        return 0;
-    case 1: // BLK_STS_NOTSUPP
-        return EOPNOTSUPP;
-    case 2: // BLK_STS_TIMEOUT
-        return ETIMEDOUT;
-    case 3: // BLK_STS_NOSPC
-        return ENOSPC;
-    case 4: // BLK_STS_TRANSPORT
-        return ENOLINK;
-    case 5: // BLK_STS_TARGET
-        return EREMOTEIO;
-    case 6: // BLK_STS_NEXUS, BLK_STS_RESV_CONFLICT
-        return EBADE;
-    case 7: // BLK_STS_MEDIUM
-        return ENODATA;
-    case 8: // BLK_STS_PROTECTION
-        return EILSEQ;
-    case 9: // BLK_STS_RESOURCE
-        return ENOMEM;
-    case 12: // BLK_STS_AGAIN
-        return EAGAIN;
-    default:
-        return EIO;
-    }
+    constexpr int errors[] = {0,          // BLK_STS_OK
+                              EOPNOTSUPP, // BLK_STS_NOTSUPP
+                              ETIMEDOUT,  // BLK_STS_TIMEOUT
+                              ENOSPC,     // BLK_STS_NOSPC
+                              ENOLINK,    // BLK_STS_TRANSPORT
+                              EREMOTEIO,  // BLK_STS_TARGET
+                              EBADE,      // BLK_STS_NEXUS, BLK_STS_RESV_CONFLICT
+                              ENODATA,    // BLK_STS_MEDIUM
+                              EILSEQ,     // BLK_STS_PROTECTION
+                              ENOMEM};    // BLK_STS_RESOURCE
+    constexpr std::uint32_t again = 12;   // BLK_STS_AGAIN
+    return status < std::size(errors) ? errors[status] : status == again ? EAGAIN : EIO;
 }
 
 std::optional<Occurrence> of_syscall(const bpf::syscall_trigger &event) {

@@ -179,31 +179,17 @@ private:
             std::memcpy(made.prefix, clause.prefix.data(), made.size);
             return made;
         }
-        switch (clause.op) {
-        case rules::Filter::Op::Equal:
-            made.op = bpf::CLAUSE_EQUAL;
-            break;
-        case rules::Filter::Op::NotEqual:
-            made.op = bpf::CLAUSE_NOT_EQUAL;
-            break;
-        case rules::Filter::Op::Less:
-            made.op = bpf::CLAUSE_LESS;
-            break;
-        case rules::Filter::Op::LessEqual:
-            made.op = bpf::CLAUSE_LESS_EQUAL;
-            break;
-        case rules::Filter::Op::Greater:
-            made.op = bpf::CLAUSE_GREATER;
-            break;
-        case rules::Filter::Op::GreaterEqual:
-            made.op = bpf::CLAUSE_GREATER_EQUAL;
-            break;
-        case rules::Filter::Op::Bits:
-            made.op = bpf::CLAUSE_BITS;
-            break;
-        default:
-            break;
-        }
+        static constexpr std::pair<rules::Filter::Op, bpf::clause_op> operations[] = {
+            {rules::Filter::Op::Equal, bpf::CLAUSE_EQUAL},
+            {rules::Filter::Op::NotEqual, bpf::CLAUSE_NOT_EQUAL},
+            {rules::Filter::Op::Less, bpf::CLAUSE_LESS},
+            {rules::Filter::Op::LessEqual, bpf::CLAUSE_LESS_EQUAL},
+            {rules::Filter::Op::Greater, bpf::CLAUSE_GREATER},
+            {rules::Filter::Op::GreaterEqual, bpf::CLAUSE_GREATER_EQUAL},
+            {rules::Filter::Op::Bits, bpf::CLAUSE_BITS}};
+        for (const auto &[op, its] : operations)
+            if (op == clause.op)
+                made.op = its;
         return made;
     }
 

@@ -52,34 +52,12 @@ struct Near {
 } // namespace
 
 std::string_view function_name_of(std::uint8_t function) {
-    switch (function) {
-    case bpf::HEAP_MALLOC:
-        return "malloc";
-    case bpf::HEAP_CALLOC:
-        return "calloc";
-    case bpf::HEAP_REALLOC:
-        return "realloc";
-    case bpf::HEAP_REALLOCARRAY:
-        return "reallocarray";
-    case bpf::HEAP_ALIGNED:
-        return "aligned_alloc";
-    case bpf::HEAP_POSIX_MEMALIGN:
-        return "posix_memalign";
-    case bpf::HEAP_NEW:
-        return "operator new";
-    case bpf::HEAP_MALLOCX:
-        return "mallocx";
-    case bpf::HEAP_RALLOCX:
-        return "rallocx";
-    case bpf::HEAP_XALLOCX:
-        return "xallocx";
-    case bpf::HEAP_FREE:
-        return "free";
-    case bpf::HEAP_DELETE:
-        return "operator delete";
-    default:
-        return "";
-    }
+    // In the order of bpf::heap_function, which begins with 1.
+    static constexpr std::string_view names[] = {
+        "",        "malloc",  "calloc",  "realloc", "reallocarray",   "aligned_alloc", "posix_memalign", "operator new",
+        "mallocx", "rallocx", "xallocx", "free",    "operator delete"};
+    static_assert(std::size(names) == bpf::HEAP_FUNCTIONS);
+    return function < std::size(names) ? names[function] : "";
 }
 
 Biography biography(const Lives &lives, std::uint64_t address, std::uint64_t t_ns) {

@@ -2,7 +2,6 @@
 #include "rules/conditions/condition_tables.h"
 #include "rules/conditions/kinds.h"
 
-#include <algorithm>
 #include <fmt/format.h>
 
 namespace incident::rules {
@@ -23,12 +22,10 @@ bool is_txg(const ConditionKind &what) {
 }
 
 void read_by(TableReader &table, const ConditionKind &what, Tally &out) {
-    const char *by = is_reclaim(what) || is_txg(what) ? "host" : "process";
-    std::string written = by;
-    table.one_of("by", {"process", "cgroup", "host"}, written);
-    if (is_txg(what) && written != "host")
+    out.by = is_reclaim(what) || is_txg(what) ? TallyBy::Host : TallyBy::Process;
+    table.one_of("by", tally_by_words, out.by);
+    if (is_txg(what) && out.by != TallyBy::Host)
         table.error(*table.find("by"), "a pool is synced by the host: 'by' cannot be anything else", "leave 'by' out");
-    out.by = written == "host" ? TallyBy::Host : written == "cgroup" ? TallyBy::Cgroup : TallyBy::Process;
 }
 
 // Without a tally, and whatever is wrong with its keys not said already.
@@ -85,9 +82,7 @@ void read_tally(TableReader &table, const std::string &where, const ConditionKin
 }
 
 void read_threshold(TableReader &table, Nanoseconds least_return, When &when, Nanoseconds &threshold) {
-    std::string text = when == When::Deadline ? "deadline" : "return";
-    table.one_of("when", {"return", "deadline"}, text);
-    when = text == "deadline" ? When::Deadline : When::Return;
+    table.one_of("when", when_words, when);
     const Node *node = table.require("threshold", R"(add threshold = "100ms")");
     table.duration("threshold", least_return, longest_wait, threshold);
     if (when == When::Deadline && threshold.count() > 0 && threshold < least_deadline)

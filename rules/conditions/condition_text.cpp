@@ -1,6 +1,5 @@
 #include "rules/conditions/condition_text.h"
 
-#include "rules/conditions/kinds.h"
 #include "rules/model/units.h"
 #include "rules/text/errnos.h"
 
@@ -21,7 +20,7 @@ std::string size(std::uint64_t bytes) {
 
 void add_wait(TomlKeys &out, When when, Nanoseconds threshold) {
     out.add("threshold", duration(threshold));
-    out.add("when", quoted(when == When::Deadline ? "deadline" : "return"));
+    out.add("when", quoted(when_words[static_cast<int>(when)]));
 }
 
 void add(TomlKeys &out, const SignalCondition &what) {
@@ -48,9 +47,7 @@ void add(TomlKeys &out, const LatencyCondition &what) {
 }
 
 void add(TomlKeys &out, const OomCondition &what) {
-    out.add("scope", quoted(what.scope == OomCondition::Scope::Cgroup ? "cgroup"
-                            : what.scope == OomCondition::Scope::Host ? "host"
-                                                                      : "any"));
+    out.add("scope", quoted(what.scope_words[static_cast<int>(what.scope)]));
 }
 
 void add(TomlKeys &out, const ReclaimCondition &what) {
@@ -121,7 +118,7 @@ void add_tally(TomlKeys &out, const Condition &condition) {
     if (tally.stalled.count() > 0)
         out.add("stalled", duration(tally.stalled));
     out.add("window", duration(tally.window));
-    out.add("by", quoted(tally.by == TallyBy::Host ? "host" : tally.by == TallyBy::Cgroup ? "cgroup" : "process"));
+    out.add("by", quoted(tally_by_words[static_cast<int>(tally.by)]));
 }
 
 } // namespace

@@ -2,8 +2,6 @@
 // processes.
 #include "rules/conditions/condition_tables.h"
 
-#include <fmt/format.h>
-
 namespace incident::rules {
 namespace {
 
@@ -12,11 +10,7 @@ using std::chrono::microseconds;
 } // namespace
 
 void read_kind(const ConditionTable &in, OomCondition &out) {
-    std::string scope = "any";
-    in.table.one_of("scope", {"any", "cgroup", "host"}, scope);
-    out.scope = scope == "cgroup" ? OomCondition::Scope::Cgroup
-                : scope == "host" ? OomCondition::Scope::Host
-                                  : OomCondition::Scope::Any;
+    in.table.one_of("scope", out.scope_words, out.scope);
 }
 
 void read_kind(const ConditionTable &in, ReclaimCondition &out) {

@@ -46,14 +46,7 @@ void read_limit(TableReader &rule, const std::string &where, Limit &out) {
                 out.per_hour = count;
         }
     }
-    if (table.find("by") != nullptr) {
-        std::string by = "exe";
-        table.one_of("by", {"rule", "process", "exe", "cgroup"}, by);
-        out.by = by == "rule"      ? LimitBy::Rule
-                 : by == "process" ? LimitBy::Process
-                 : by == "cgroup"  ? LimitBy::Cgroup
-                                   : LimitBy::Exe;
-    }
+    table.one_of("by", limit_by_words, out.by);
     table.report_unknown();
 }
 
@@ -67,11 +60,7 @@ void read_context(TableReader &rule, const std::string &where, Context &out) {
     table.boolean("memory", out.memory);
     table.boolean("host", out.host);
     table.boolean("environ", out.environ);
-    std::string allocations = "pages";
-    table.one_of("allocations", {"pages", "sizes", "history"}, allocations);
-    out.allocations = allocations == "history" ? Allocations::History
-                      : allocations == "sizes" ? Allocations::Sizes
-                                               : Allocations::Pages;
+    table.one_of("allocations", allocations_words, out.allocations);
     table.report_unknown();
 }
 

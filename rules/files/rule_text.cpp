@@ -9,32 +9,6 @@
 namespace incident::rules {
 namespace {
 
-const char *name_of(LimitBy by) {
-    switch (by) {
-    case LimitBy::Rule:
-        return "rule";
-    case LimitBy::Process:
-        return "process";
-    case LimitBy::Cgroup:
-        return "cgroup";
-    case LimitBy::Exe:
-        break;
-    }
-    return "exe";
-}
-
-const char *name_of(Allocations level) {
-    switch (level) {
-    case Allocations::Sizes:
-        return "sizes";
-    case Allocations::History:
-        return "history";
-    case Allocations::Pages:
-        break;
-    }
-    return "pages";
-}
-
 std::string conditions_text(const Rule &rule) {
     if (rule.combine == Combine::One) // `on` stands with the name already
         return condition_keys(rule.conditions[0]).lines().substr(fmt::format("on = {}\n", toml(rule.kind)).size());
@@ -71,14 +45,14 @@ std::string rule_text(const Rule &rule) {
     limit.add("cooldown", toml(duration_text(rule.limit.cooldown)));
     if (rule.limit.per_hour)
         limit.add("per_hour", toml(*rule.limit.per_hour));
-    limit.add("by", toml(std::string(name_of(rule.limit.by))));
+    limit.add("by", toml(std::string(limit_by_words[static_cast<int>(rule.limit.by)])));
     out += fmt::format("limit = {}\n", limit.inline_table());
 
     const Context &context = rule.context;
     out += fmt::format(
         "context = {{ stack = \"{}\", files = {}, memory = {}, host = {}, environ = {}, allocations = {} }}\n",
         size_text(context.stack_bytes), context.files, context.memory, context.host, context.environ,
-        toml(std::string(name_of(context.allocations))));
+        toml(std::string(allocations_words[static_cast<int>(context.allocations)])));
     if (rule.dump)
         out += dump_text(*rule.dump);
     return out;

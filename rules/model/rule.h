@@ -32,7 +32,9 @@ struct Match {
     bool operator==(const Match &) const = default;
 };
 
+// Enumerators as rule files write them: the words are in the order of the enumerators.
 enum class LimitBy { Rule, Process, Exe, Cgroup };
+inline constexpr const char *limit_by_words[] = {"rule", "process", "exe", "cgroup"};
 
 struct Limit {
     Nanoseconds cooldown{0};               // how long no firing follows after one
@@ -44,6 +46,7 @@ struct Limit {
 // How closely the heap is followed. Pages: brk, mmap and similar calls, from the recorded system calls. Sizes: malloc
 // and similar functions, counted by size and call stack. History: each of these calls is also recorded.
 enum class Allocations { Pages, Sizes, History };
+inline constexpr const char *allocations_words[] = {"pages", "sizes", "history"};
 
 // What to keep and how much.
 struct Context {
@@ -84,6 +87,7 @@ struct SignalCondition {
 // Return: the rule fires when the call is over. Deadline: it fires during the call, as soon as the threshold has
 // passed.
 enum class When { Return, Deadline };
+inline constexpr const char *when_words[] = {"return", "deadline"};
 
 // "uprobe:BINARY:SYMBOL[+OFFSET]" or "usdt:BINARY:PROVIDER:NAME".  BINARY is an absolute
 // path, or only a library's name ("libc.so.6"). Such a library is looked for in the mappings of the processes that
@@ -95,6 +99,7 @@ struct ProbePoint {
     std::uint64_t offset = 0; // uprobe: bytes after the symbol's entry
     std::string provider, name;
     std::string text; // as written
+    bool bare() const { return !binary.starts_with('/'); }
     bool operator==(const ProbePoint &) const = default;
 };
 
@@ -111,6 +116,7 @@ struct LatencyCondition {
 // on = "oom"
 struct OomCondition {
     enum class Scope { Any, Cgroup, Host } scope = Scope::Any; // which limit was hit
+    static constexpr const char *scope_words[] = {"any", "cgroup", "host"};
     bool operator==(const OomCondition &) const = default;
 };
 
@@ -185,6 +191,7 @@ using ConditionKind =
                  BlockedCondition, MemoryCondition, ExitCondition, BlockIoCondition, TracepointCondition>;
 
 enum class TallyBy { Process, Cgroup, Host };
+inline constexpr const char *tally_by_words[] = {"process", "cgroup", "host"};
 
 // How many matches make a firing. With count 1 and no `stalled`, each match does.
 struct Tally {

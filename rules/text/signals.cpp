@@ -1,5 +1,6 @@
 #include "rules/text/signals.h"
 
+#include <algorithm>
 #include <charconv>
 #include <csignal>
 #include <cstring>
@@ -63,37 +64,13 @@ const std::vector<std::string> &signal_names() {
 }
 
 bool kills_by_default(int number) {
-    switch (number) {
-    case SIGCHLD:
-    case SIGURG:
-    case SIGWINCH:
-    case SIGCONT:
-    case SIGSTOP:
-    case SIGTSTP:
-    case SIGTTIN:
-    case SIGTTOU:
-        return false;
-    default:
-        return true;
-    }
+    constexpr int harmless[] = {SIGCHLD, SIGURG, SIGWINCH, SIGCONT, SIGSTOP, SIGTSTP, SIGTTIN, SIGTTOU};
+    return std::ranges::find(harmless, number) == std::end(harmless);
 }
 
 bool dumps_core_by_default(int number) {
-    switch (number) {
-    case SIGQUIT:
-    case SIGILL:
-    case SIGTRAP:
-    case SIGABRT:
-    case SIGBUS:
-    case SIGFPE:
-    case SIGSEGV:
-    case SIGXCPU:
-    case SIGXFSZ:
-    case SIGSYS:
-        return true;
-    default:
-        return false;
-    }
+    constexpr int dumping[] = {SIGQUIT, SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE, SIGSEGV, SIGXCPU, SIGXFSZ, SIGSYS};
+    return std::ranges::find(dumping, number) != std::end(dumping);
 }
 
 } // namespace incident::rules

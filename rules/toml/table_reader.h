@@ -7,8 +7,10 @@
 #include "rules/toml/report.h"
 #include "rules/toml/toml_document.h"
 
+#include <algorithm>
 #include <concepts>
 #include <map>
+#include <type_traits>
 
 namespace incident::rules {
 
@@ -29,6 +31,14 @@ public:
     void boolean(const std::string &key, std::optional<bool> &out);
     void duration(const std::string &key, Nanoseconds least, Nanoseconds most, Nanoseconds &out);
     void one_of(const std::string &key, const std::vector<std::string> &choices, std::string &out);
+    // words: of the enumerators, in their order.
+    template <typename Enum, std::size_t N>
+    requires std::is_enum_v<Enum>
+    void one_of(const std::string &key, const char *const (&words)[N], Enum &out) {
+        std::string word = words[static_cast<std::size_t>(out)];
+        one_of(key, std::vector<std::string>(std::begin(words), std::end(words)), word);
+        out = static_cast<Enum>(std::ranges::find(words, word) - words);
+    }
     template <std::unsigned_integral T> void integer(const std::string &key, T least, T most, T &out) {
         if (const auto value = integer_in(key, least, most))
             out = static_cast<T>(*value);
