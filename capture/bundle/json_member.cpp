@@ -6,8 +6,6 @@
 
 namespace incident::capture {
 
-using Json = nlohmann::ordered_json;
-
 const Json &member(const Json &object, const char *key) {
     static const Json none;
     if (!object.is_object())

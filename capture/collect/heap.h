@@ -15,7 +15,7 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace incident::capture {
@@ -86,5 +86,21 @@ struct HeapSnapshot {
     std::vector<HeapLiveRecord> allocations;
     std::vector<HeapHistoryRecord> history;
 };
+
+// The members of "account" in heap.json beside those of HeapSums.
+inline constexpr std::pair<const char *, std::uint64_t HeapSnapshot::*> heap_account[] = {
+    {"live", &HeapSnapshot::live},
+    {"live_bytes", &HeapSnapshot::live_bytes},
+    {"reused", &HeapSnapshot::reused},
+    {"reused_bytes", &HeapSnapshot::reused_bytes},
+    {"lost", &HeapSnapshot::lost},
+    {"lost_bytes", &HeapSnapshot::lost_bytes},
+    {"unknown_frees", &HeapSnapshot::unknown_frees},
+    {"failed", &HeapSnapshot::failed},
+    {"unfinished", &HeapSnapshot::unfinished},
+    {"unentered", &HeapSnapshot::unentered},
+    {"no_frame", &HeapSnapshot::no_frame},
+    {"no_stack", &HeapSnapshot::no_stack},
+    {"strangers", &HeapSnapshot::strangers}};
 
 } // namespace incident::capture

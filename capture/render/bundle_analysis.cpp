@@ -11,8 +11,6 @@ namespace incident::capture {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr int format_version = 1;
 constexpr std::size_t files_max = 32;
 

@@ -1,8 +1,6 @@
 #include "capture/render/render.h"
 
 #include "capture/decode/decode_text.h"
-#include "capture/render/render_core.h"
-#include "capture/render/render_heap.h"
 #include "capture/render/render_parts.h"
 
 #include <nlohmann/json.hpp>
@@ -10,8 +8,6 @@
 #include <algorithm>
 
 namespace incident::capture {
-
-using Json = nlohmann::ordered_json;
 
 namespace {
 

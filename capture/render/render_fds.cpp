@@ -1,6 +1,5 @@
 #include "capture/render/render_fds.h"
 
-#include "capture/decode/decode_text.h"
 #include "capture/os/lines.h"
 
 #include <nlohmann/json.hpp>

@@ -1,7 +1,6 @@
 #include "capture/collect/heap.h"
 
 #include "capture/decode/decode_text.h"
-#include "capture/render/render_heap.h"
 #include "capture/render/render_parts.h"
 
 #include <nlohmann/json.hpp>
@@ -9,8 +8,6 @@
 #include <cstddef>
 
 namespace incident::capture {
-
-using Json = nlohmann::ordered_json;
 
 namespace {
 
@@ -23,19 +20,8 @@ Json sums_json(const HeapSums &sums) {
 
 Json account_json(const HeapSnapshot &heap) {
     Json account = sums_json(heap.total);
-    account["live"] = heap.live;
-    account["live_bytes"] = heap.live_bytes;
-    account["reused"] = heap.reused;
-    account["reused_bytes"] = heap.reused_bytes;
-    account["lost"] = heap.lost;
-    account["lost_bytes"] = heap.lost_bytes;
-    account["unknown_frees"] = heap.unknown_frees;
-    account["failed"] = heap.failed;
-    account["unfinished"] = heap.unfinished;
-    account["unentered"] = heap.unentered;
-    account["no_frame"] = heap.no_frame;
-    account["no_stack"] = heap.no_stack;
-    account["strangers"] = heap.strangers;
+    for (const auto &[name, member] : heap_account)
+        account[name] = heap.*member;
     return account;
 }
 

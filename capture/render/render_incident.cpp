@@ -3,14 +3,10 @@
 #include "capture/bundle/json_member.h"
 #include "capture/decode/syscalls.h"
 #include "capture/os/page_size.h"
-#include "capture/render/render_core.h"
-#include "capture/render/render_heap.h"
 #include "capture/render/render_lines.h"
 #include "capture/render/render_modules.h"
-#include "capture/render/render_pages.h"
 #include "capture/render/render_parts.h"
 #include "capture/render/render_process.h"
-#include "capture/render/render_quality.h"
 #include "capture/render/render_threads.h"
 #include "capture/render/render_time.h"
 #include "capture/render/render_trigger.h"
@@ -21,8 +17,6 @@
 #include <csignal>
 
 namespace incident::capture {
-
-using Json = nlohmann::ordered_json;
 
 namespace {
 

@@ -4,10 +4,6 @@ namespace incident::capture {
 
 namespace {
 
-bool plain(char c) {
-    return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
-}
-
 void append_ascii_escape(std::string &out, char c) {
     switch (c) {
     case '"':
@@ -37,25 +33,16 @@ void append_ascii_escape(std::string &out, char c) {
 } // namespace
 
 void append_json_string(std::string &out, std::string_view text) {
-    out += '"';
-    while (!text.empty()) {
-        std::size_t run = 0;
-        while (run < text.size() && plain(text[run]))
-            ++run;
-        out.append(text.substr(0, run));
-        text.remove_prefix(run);
-        if (text.empty())
-            break;
-        const CodePoint point = next_code_point(text);
+    append_in_quotes(out, text, [&](std::string_view rest) {
+        const CodePoint point = next_code_point(rest);
         if (!point.valid)
             out += "\xef\xbf\xbd";
         else if (point.length == 1)
-            append_ascii_escape(out, text.front());
+            append_ascii_escape(out, rest.front());
         else
-            out.append(text.substr(0, point.length));
-        text.remove_prefix(point.length);
-    }
-    out += '"';
+            out.append(rest.substr(0, point.length));
+        return point.length;
+    });
 }
 
 } // namespace incident::capture

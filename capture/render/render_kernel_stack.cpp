@@ -1,4 +1,4 @@
-#include "capture/render/render_kernel_stack.h"
+#include "capture/render/render_parts.h"
 
 #include "capture/decode/decode_text.h"
 
@@ -10,8 +10,6 @@
 #include <vector>
 
 namespace incident::capture {
-
-using Json = nlohmann::ordered_json;
 
 namespace {
 

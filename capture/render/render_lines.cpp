@@ -45,18 +45,8 @@ std::string_view phase_name(std::uint8_t phase) {
 }
 
 std::string_view disposition_name(std::uint8_t disposition) {
-    switch (disposition) {
-    case bpf::DISPOSITION_FATAL:
-        return "fatal";
-    case bpf::DISPOSITION_HANDLED:
-        return "handled";
-    case bpf::DISPOSITION_IGNORED:
-        return "ignored";
-    case bpf::DISPOSITION_STOP:
-        return "stop";
-    default:
-        return "unknown";
-    }
+    constexpr std::string_view names[] = {"unknown", "fatal", "handled", "ignored", "stop"};
+    return disposition < std::size(names) ? names[disposition] : names[bpf::DISPOSITION_UNKNOWN];
 }
 
 std::string_view result_name(std::uint8_t result) {

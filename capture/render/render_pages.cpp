@@ -1,4 +1,4 @@
-#include "capture/render/render_pages.h"
+#include "capture/render/render_parts.h"
 
 #include "capture/decode/syscalls.h"
 #include "capture/os/page_size.h"
@@ -12,8 +12,6 @@
 #include <vector>
 
 namespace incident::capture {
-
-using Json = nlohmann::ordered_json;
 
 namespace {
 

@@ -1,9 +1,8 @@
-#include "capture/render/render_quality.h"
+#include "capture/render/render_parts.h"
 
 #include "capture/decode/decode_text.h"
 #include "capture/os/lines.h"
 #include "capture/render/render_accounts.h"
-#include "capture/render/render_heap.h"
 #include "capture/render/render_lines.h"
 
 #include "capture/render/render_threads.h"
@@ -15,8 +14,6 @@
 #include <set>
 
 namespace incident::capture {
-
-using Json = nlohmann::ordered_json;
 
 namespace {
 

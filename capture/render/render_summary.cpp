@@ -14,8 +14,6 @@
 
 namespace incident::capture {
 
-using Json = nlohmann::ordered_json;
-
 namespace {
 
 constexpr std::size_t columns = 100;

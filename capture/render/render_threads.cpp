@@ -3,7 +3,6 @@
 #include "capture/decode/decode_text.h"
 #include "capture/decode/syscalls.h"
 #include "capture/render/render_accounts.h"
-#include "capture/render/render_kernel_stack.h"
 #include "capture/render/render_parts.h"
 #include "capture/render/render_stack.h"
 
@@ -13,8 +12,6 @@
 #include <array>
 
 namespace incident::capture {
-
-using Json = nlohmann::ordered_json;
 
 const ThreadSnapshot *crashed_thread(const ProcessSnapshot &process) {
     const auto it = std::ranges::find(process.threads, process.event.h.tid, &ThreadSnapshot::tid);

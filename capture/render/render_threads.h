@@ -6,7 +6,6 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include <cstdint>
-#include <string>
 #include <string_view>
 
 namespace incident::capture {

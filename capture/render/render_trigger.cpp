@@ -5,12 +5,10 @@
 #include "capture/decode/decode_text.h"
 #include "capture/decode/syscalls.h"
 #include "capture/os/page_size.h"
-#include "capture/render/render_kernel_stack.h"
 #include "capture/render/render_lines.h"
+#include "capture/render/render_parts.h"
 #include "capture/render/render_threads.h"
 #include "capture/render/render_time.h"
-#include "capture/render/timeline_text.h"
-#include "capture/render/trigger_words.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -20,8 +18,6 @@
 #include <map>
 
 namespace incident::capture {
-
-using Json = nlohmann::ordered_json;
 
 namespace {
 

@@ -5,7 +5,6 @@
 #include "capture/decode/symbol_name.h"
 #include "capture/decode/syscalls.h"
 #include "capture/render/timeline_text.h"
-#include "capture/render/trigger_words.h"
 
 #include <fmt/format.h>
 
@@ -19,22 +18,10 @@ std::string error_name(std::int64_t ret) {
 
 // enum req_op, include/linux/blk_types.h
 std::string operation_name(std::uint32_t operation) {
-    switch (operation) {
-    case 0:
-        return "read";
-    case 1:
-        return "write";
-    case 2:
-        return "flush";
-    case 3:
-        return "discard";
-    case 5:
-        return "secure erase";
-    case 9:
-        return "write zeroes";
-    default:
-        return fmt::format("operation {}", operation);
-    }
+    constexpr std::string_view names[] = {"read",         "write", "flush", "discard", "",
+                                          "secure erase", "",      "",      "",        "write zeroes"};
+    const bool known = operation < std::size(names) && !names[operation].empty();
+    return known ? std::string(names[operation]) : fmt::format("operation {}", operation);
 }
 
 namespace {

@@ -32,19 +32,8 @@ void read_account(JsonView json, capture::HeapSnapshot &heap) {
     heap.window = sums_of(json["in_window"]);
     const JsonView account = json["account"];
     heap.total = sums_of(account);
-    heap.live = account["live"].count();
-    heap.live_bytes = account["live_bytes"].count();
-    heap.reused = account["reused"].count();
-    heap.reused_bytes = account["reused_bytes"].count();
-    heap.lost = account["lost"].count();
-    heap.lost_bytes = account["lost_bytes"].count();
-    heap.unknown_frees = account["unknown_frees"].count();
-    heap.failed = account["failed"].count();
-    heap.unfinished = account["unfinished"].count();
-    heap.unentered = account["unentered"].count();
-    heap.no_frame = account["no_frame"].count();
-    heap.no_stack = account["no_stack"].count();
-    heap.strangers = account["strangers"].count();
+    for (const auto &[name, member] : capture::heap_account)
+        heap.*member = account[name].count();
     heap.calls = json["cost"]["calls"].count();
     heap.calls_ns = json["cost"]["ns"].count();
     json["functions"].each([&](JsonView function) {

@@ -1,7 +1,7 @@
 // The files of a heap as a bundle without redaction has them.
 #pragma once
 
-#include "capture/render/render_heap.h"
+#include "capture/render/render_parts.h"
 
 #include <nlohmann/json.hpp>
 

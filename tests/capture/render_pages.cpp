@@ -1,7 +1,7 @@
 // "pages" of incident.json: the calls that changed the address space, and the curve of resident memory.
 #include "tests/capture/render_fixture.h"
 
-#include "capture/render/render_pages.h"
+#include "capture/render/render_parts.h"
 
 #include <gmock/gmock.h>
 
