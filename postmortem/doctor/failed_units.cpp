@@ -1,6 +1,5 @@
-#include "postmortem/doctor/failed_units.h"
+#include "postmortem/doctor/systemd_config.h"
 
-#include <fmt/format.h>
 #include <systemd/sd-bus.h>
 #include <unistd.h>
 

@@ -3,8 +3,6 @@
 
 #include "rules/model/rule.h"
 
-#include <span>
-
 namespace incident::rules {
 
 // All kinds, in the order of ConditionKind's alternatives.

@@ -2,7 +2,7 @@
 // because a pair of probes itself costs about that much and a shorter time cannot be measured.
 #include "rules/conditions/condition_tables.h"
 #include "rules/conditions/probe_point.h"
-#include "rules/toml/string_place.h"
+#include "rules/toml/toml_document.h"
 
 #include <fmt/format.h>
 

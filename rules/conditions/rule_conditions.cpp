@@ -1,4 +1,4 @@
-#include "rules/conditions/rule_conditions.h"
+#include "rules/conditions/rule_tables.h"
 
 #include "rules/conditions/condition_tables.h"
 #include "rules/conditions/kinds.h"

@@ -1,7 +1,7 @@
 // The keys of on = "tracepoint".
 #include "rules/conditions/condition_tables.h"
 #include "rules/text/escape.h"
-#include "rules/toml/string_place.h"
+#include "rules/toml/toml_document.h"
 
 #include <algorithm>
 #include <fmt/format.h>

@@ -1,6 +1,5 @@
 #include "rules/engine/condition_match.h"
 
-#include "rules/engine/signal_match.h"
 #include "rules/model/match.h"
 #include "rules/model/units.h"
 #include "rules/text/errnos.h"

@@ -13,4 +13,8 @@ std::optional<std::string> mismatch(const Rule &rule, std::size_t condition, con
 // The time that `stalled` adds up, or the bytes of a sample; 0 for kinds that have neither.
 std::uint64_t value_of(const EventKind &what);
 
+// Returns "" if it matches, otherwise the first key that does not hold: "signals: SIGUSR1 is none of [SIGBUS,
+// SIGSEGV]". `pid` is the process that gets the signal.
+std::string mismatch(const SignalCondition &condition, const SignalEvent &event, std::uint32_t pid);
+
 } // namespace incident::rules

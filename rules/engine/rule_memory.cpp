@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <iterator>
 
 namespace incident::rules {
 namespace {

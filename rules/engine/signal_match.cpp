@@ -1,4 +1,4 @@
-#include "rules/engine/signal_match.h"
+#include "rules/engine/condition_match.h"
 
 #include "rules/model/match.h"
 #include "rules/text/escape.h"

@@ -1,5 +1,5 @@
 #include "rules/conditions/kinds.h"
-#include "rules/conditions/rule_conditions.h"
+#include "rules/conditions/rule_tables.h"
 #include "rules/files/parse.h"
 #include "rules/files/rule_text.h"
 #include "rules/text/escape.h"

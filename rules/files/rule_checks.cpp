@@ -1,6 +1,6 @@
 // Checks that need the whole rule.
 #include "rules/conditions/kinds.h"
-#include "rules/conditions/rule_conditions.h"
+#include "rules/conditions/rule_tables.h"
 #include "rules/text/escape.h"
 
 #include <algorithm>

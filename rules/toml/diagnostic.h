@@ -5,7 +5,6 @@
 #include "rules/model/rule.h"
 
 #include <string>
-#include <vector>
 
 namespace incident::rules {
 

@@ -1,4 +1,4 @@
-#include "rules/toml/string_place.h"
+#include "rules/toml/toml_document.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "rules/toml/syntax_error.h"
+#include "rules/toml/toml_parse.h"
 
 #include "rules/text/escape.h"
 

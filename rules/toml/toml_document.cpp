@@ -2,7 +2,7 @@
 
 #include "rules/model/units.h"
 #include "rules/text/escape.h"
-#include "rules/toml/syntax_error.h"
+#include "rules/toml/toml_parse.h"
 #include "rules/toml/toml_scan.h"
 
 #include <algorithm>

@@ -24,4 +24,12 @@ struct ParserError {
 std::expected<Node, ParserError> parse_toml(const SourceText &source, int first_line, int last_line,
                                             const std::vector<bool> &skip);
 
+// Rewrites toml11's syntax errors so that they help the author of the file.
+struct SyntaxError {
+    Span at;
+    std::string message, hint;
+};
+
+SyntaxError explain(const ParserError &error, const Report &report);
+
 } // namespace incident::rules
