@@ -6,6 +6,7 @@
 #include "daemon/probe/probe_target.h"
 #include "daemon/probe/switching_files.h"
 #include "daemon/probe/trap_price.h"
+#include "rules/model/rule.h"
 
 #include <chrono>
 #include <map>
@@ -15,17 +16,7 @@
 
 namespace incident::daemon {
 
-// A place as the rule language writes it (rules::ProbePoint): "uprobe:BINARY:SYMBOL[+OFFSET]" or
-// "usdt:BINARY:PROVIDER:NAME".  BINARY is an absolute path, or the bare name of a library.
-struct ProbePoint {
-    enum class Kind { Uprobe, Usdt } kind = Kind::Uprobe;
-    std::string binary;
-    std::string symbol;
-    std::uint64_t offset = 0;
-    std::string provider, name;
-    std::string text; // as written
-    bool bare() const { return !binary.starts_with('/'); }
-};
+using rules::ProbePoint;
 
 // What is needed to put probes; must outlive every end.
 struct ProbeTools {

@@ -27,12 +27,12 @@ CostControl::CostControl(Recorder &recorder, const RulesInForce &rules, Watches 
 std::uint64_t CostControl::tick(std::uint64_t now_ns) {
     const bool counted = meter_.counting();
     if (!counted)
-        watches_.prepare_measurement();
+        watches_.each([](Watch &watch) { watch.prepare_measurement(); });
     const std::uint64_t next = meter_.tick(recorder_, now_ns);
     if (!counted) {
         if (meter_.counting()) {
             began_ns_ = now_ns;
-            watches_.begin_measurement();
+            watches_.each([](Watch &watch) { watch.begin_measurement(); });
         }
         return next;
     }
@@ -42,7 +42,8 @@ std::uint64_t CostControl::tick(std::uint64_t now_ns) {
                                 .rules = rules_.rules(),
                                 .durations_can_be_left_out = durations_wanted_ && !rules_.plan.durations},
                                now_ns);
-    watches_.end_measurement(meter_, static_cast<double>(now_ns - began_ns_) / 1e9, *measured_);
+    const double seconds = static_cast<double>(now_ns - began_ns_) / 1e9;
+    watches_.each([&](const Watch &watch) { watch.end_measurement(meter_, seconds, *measured_); });
     const bool at_the_end = governor_.at_the_end();
     const auto changes = governor_.measured(*measured_);
     for (const auto &change : changes)
@@ -71,7 +72,7 @@ void CostControl::obey(std::uint64_t now_ns) {
     std::vector<CostLimit> limits;
     for (const CostStep &step : governor_.steps())
         limits.push_back({step, reason_of(step)});
-    watches_.obey(limits, now_ns);
+    watches_.each([&](Watch &watch) { watch.obey(limits, now_ns); });
     record_durations();
     std::set<std::string> left_out;
     for (const CostStep &step : governor_.steps())

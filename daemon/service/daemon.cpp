@@ -6,7 +6,6 @@
 #include "daemon/service/preflight.h"
 #include "daemon/service/status.h"
 
-#include <fmt/format.h>
 #include <malloc.h>
 #include <nlohmann/json.hpp>
 #include <spdlog/spdlog.h>
@@ -299,13 +298,14 @@ void Daemon::on_ready(Assembly assembly) {
 
 void Daemon::on_fire(const rules::Decision &decision, Assembly &assembly) {
     assembly.input.cost = costs_->record();
-    watches_->add_context({decision, assembly.input, assembly.collected, assembly.late});
+    const FiredIncident incident{decision, assembly.input, assembly.collected, assembly.late};
+    watches_->each([&](const Watch &watch) { watch.add_context(incident); });
 }
 
 // Which probes go into it follows from what it executes now.
 void Daemon::on_started(const rules::ProcessFacts &process) {
     spdlog::debug("started: {} pid {} exe {}", process.comm, process.pid, process.exe);
-    watches_->started(process);
+    watches_->each([&](Watch &watch) { watch.started(process); });
 }
 
 bool Daemon::on_other(const bpf::event_header &header, std::span<const std::uint8_t> bytes) {
@@ -376,7 +376,7 @@ void Daemon::reload() {
 
 ConditionStates Daemon::condition_states() const {
     ConditionStates states;
-    watches_->describe(states);
+    watches_->each([&](const Watch &watch) { watch.describe(states); });
     costs_->describe(states);
     return states;
 }

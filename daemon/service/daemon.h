@@ -42,7 +42,9 @@ private:
 
     // ---- incidents ------------------------------------------------------------------------
     void on_ready(Assembly assembly) override;
-    void before_rules(Occurrence &occurrence) override { watches_->before_rules(occurrence); }
+    void before_rules(Occurrence &occurrence) override {
+        watches_->each([&](Watch &watch) { watch.before_rules(occurrence); });
+    }
     void on_fire(const rules::Decision &decision, Assembly &assembly) override;
     void on_started(const rules::ProcessFacts &process) override;
     void on_permit(const bpf::trigger_head &asked) override { dumps_->permit(asked); }

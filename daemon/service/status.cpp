@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <set>
 
 namespace incident::daemon {
 
@@ -133,7 +132,7 @@ std::string status_json(const StatusInput &input) {
           {"recovered", incidents.recovered}}},
     };
     input.delivery.add_status(status);
-    input.watches.add_status(status);
+    input.watches.each([&](const Watch &watch) { watch.add_status(status); });
     status["self"] = {{"rss_bytes", own_rss_bytes()}, {"cpu_ns", clock_ns(CLOCK_PROCESS_CPUTIME_ID)}};
     status["cost"] = cost_json(input.costs, own_rss_bytes());
     if (input.before)

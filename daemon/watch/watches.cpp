@@ -9,11 +9,6 @@ void Watches::apply(std::uint64_t now_ns) {
     }
 }
 
-void Watches::describe(ConditionStates &states) const {
-    for (const auto &watch : all_)
-        watch->describe(states);
-}
-
 void Watches::poll(std::uint64_t now_ns) {
     for (const auto &watch : all_)
         watch->poll_when_due(now_ns);
@@ -40,51 +35,11 @@ bool Watches::take(const bpf::event_header &header, std::span<const std::uint8_t
     return true;
 }
 
-void Watches::started(const rules::ProcessFacts &process) {
-    for (const auto &watch : all_)
-        watch->started(process);
-}
-
-void Watches::before_rules(Occurrence &occurrence) {
-    for (const auto &watch : all_)
-        watch->before_rules(occurrence);
-}
-
-void Watches::add_context(const FiredIncident &incident) const {
-    for (const auto &watch : all_)
-        watch->add_context(incident);
-}
-
-void Watches::add_status(nlohmann::ordered_json &status) const {
-    for (const auto &watch : all_)
-        watch->add_status(status);
-}
-
-void Watches::prepare_measurement() {
-    for (const auto &watch : all_)
-        watch->prepare_measurement();
-}
-
-void Watches::begin_measurement() {
-    for (const auto &watch : all_)
-        watch->begin_measurement();
-}
-
-void Watches::end_measurement(const CostMeter &meter, double seconds, CostMeasurement &measured) const {
-    for (const auto &watch : all_)
-        watch->end_measurement(meter, seconds, measured);
-}
-
 std::optional<std::vector<std::string>> Watches::conditions_of(std::string_view probes) const {
     for (const auto &watch : all_)
         if (auto conditions = watch->conditions_of(probes))
             return conditions;
     return std::nullopt;
-}
-
-void Watches::obey(std::span<const CostLimit> limits, std::uint64_t now_ns) {
-    for (const auto &watch : all_)
-        watch->obey(limits, now_ns);
 }
 
 } // namespace incident::daemon

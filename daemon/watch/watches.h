@@ -1,4 +1,4 @@
-// The list of all watches.  The daemon calls this, and each call reaches every watch.
+// The list of all watches.
 #pragma once
 
 #include "daemon/watch/watch.h"
@@ -17,22 +17,18 @@ public:
     void add(std::unique_ptr<Watch> watch) { all_.push_back(std::move(watch)); }
 
     void apply(std::uint64_t now_ns);
-    void describe(ConditionStates &states) const;
     // Polls the watches that are due.
     void poll(std::uint64_t now_ns);
     std::uint64_t due_ns() const; // when poll() is needed next
     bool tend(std::uint64_t now_ns);
     // false: the rules that the event belongs to are gone.
     bool take(const bpf::event_header &header, std::span<const std::uint8_t> bytes);
-    void started(const rules::ProcessFacts &process);
-    void before_rules(Occurrence &occurrence);
-    void add_context(const FiredIncident &incident) const;
-    void add_status(nlohmann::ordered_json &status) const;
-    void prepare_measurement();
-    void begin_measurement();
-    void end_measurement(const CostMeter &meter, double seconds, CostMeasurement &measured) const;
     std::optional<std::vector<std::string>> conditions_of(std::string_view probes) const;
-    void obey(std::span<const CostLimit> limits, std::uint64_t now_ns);
+    // Calls a function of Watch that returns nothing on each watch.
+    template <typename Function> void each(const Function &call) const {
+        for (const auto &watch : all_)
+            call(*watch);
+    }
 
 private:
     WatchContext context_;

@@ -40,7 +40,7 @@ protected:
         probe.enter.binary = test::slow_path();
         probe.enter.symbol = probe.enter.text = symbol;
         probe.threshold_ns = threshold;
-        probe.when = ProbeWhen::Deadline;
+        probe.when = rules::When::Deadline;
         return probe;
     }
     void want(WantedProbe probe, const Victim &victim) {

@@ -374,7 +374,7 @@ TEST_F(Probes, AReloadTouchesOnlyWhatChanged) {
     auto second_rule = wanted("work");
     second_rule.rule = "slower";
     second_rule.threshold_ns = 50 * probe_ms;
-    second_rule.when = ProbeWhen::Deadline;
+    second_rule.when = rules::When::Deadline;
     probes.set({again, second_rule, wanted("main")}, probe_second);
     const auto live = kernel.attachments(4);
     ASSERT_THAT(live, SizeIs(4));
@@ -553,7 +553,7 @@ TEST_F(Probes, ExitsAreFollowedOnlyWhereSomebodyTellsOfRunningCalls) {
     probes.process_seen(pid, everybody, 0);
     EXPECT_THAT(kernel.exits, IsEmpty()) << "what returns proves itself";
     auto deadline = wanted("work", false);
-    deadline.when = ProbeWhen::Deadline;
+    deadline.when = rules::When::Deadline;
     probes.set({deadline}, 0);
     probes.process_seen(pid, everybody, 0);
     ASSERT_TRUE(has_exits(kernel, true));
@@ -572,7 +572,7 @@ TEST_F(Probes, ExitsAreFollowedOnlyWhereSomebodyTellsOfRunningCalls) {
 TEST_F(Probes, ExitsAreFollowedBeforeTheFirstCallCanBegin) {
     deploy("work");
     auto deadline = wanted("work");
-    deadline.when = ProbeWhen::Deadline;
+    deadline.when = rules::When::Deadline;
     probes.set({deadline}, 0);
     ASSERT_TRUE(has_exits(kernel, true)) << "in every process, as the function's probes are";
     EXPECT_FALSE(kernel.exits.front().pid);
@@ -582,7 +582,7 @@ TEST_F(Probes, ExitsAreFollowedBeforeTheFirstCallCanBegin) {
 TEST_F(Probes, TooManyExceptionsAreNotFollowedAndThatIsSaid) {
     deploy("work");
     auto deadline = wanted("work");
-    deadline.when = ProbeWhen::Deadline;
+    deadline.when = rules::When::Deadline;
     probes.set({deadline}, 0);
     probes.wake(1 * probe_second, ignore);
     kernel.counts[EXIT_PROBE].calls = LatencyProbes::exits_max_rate * 2;

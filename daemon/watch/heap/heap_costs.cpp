@@ -1,7 +1,6 @@
 // Measures what recording heaps costs, and lowers the level of those the governor names.
 #include "daemon/watch/heap/heap_watch.h"
 
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>

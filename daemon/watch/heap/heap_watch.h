@@ -10,9 +10,7 @@
 #include "rules/files/config.h"
 #include "rules/model/rule.h"
 
-#include <atomic>
 #include <condition_variable>
-#include <deque>
 #include <map>
 #include <thread>
 #include <unordered_map>

@@ -359,7 +359,7 @@ bool LatencyProbes::follows_exits(const Probe &probe) const {
         std::ranges::any_of(probe.ends, &ProbeEnd::keyed))
         return false;
     return probe.ends.size() > 1 || std::ranges::any_of(probe.users, [&](std::size_t user) {
-               return wanted_[user].when == ProbeWhen::Deadline;
+               return wanted_[user].when == rules::When::Deadline;
            });
 }
 
@@ -425,7 +425,7 @@ void LatencyProbes::tell_kernel(const Probe &probe) {
     for (const auto user : probe.users)
         threshold = std::min(threshold, wanted_[user].threshold_ns);
     // Where several conditions share the probe the kernel side cannot tell whose threshold was passed.
-    const bool alone = probe.users.size() == 1 && wanted_[probe.users.front()].when == ProbeWhen::Return;
+    const bool alone = probe.users.size() == 1 && wanted_[probe.users.front()].when == rules::When::Return;
     // Of which rules, always: what the threshold is measured by is theirs.
     std::uint64_t dump = 0;
     if (!probe.users.empty())
@@ -443,7 +443,7 @@ void LatencyProbes::tell_scanner() {
     for (const auto &probe : probes_)
         if (!probe->off_until_ns && std::ranges::all_of(probe->ends, &ProbeEnd::attached))
             for (const auto user : probe->users)
-                if (wanted_[user].when == ProbeWhen::Deadline)
+                if (wanted_[user].when == rules::When::Deadline)
                     thresholds.emplace(probe->index,
                                        OverdueScanner::Watch{wanted_[user].threshold_ns, probe->since_ns});
     // two conditions with one threshold are one

@@ -19,8 +19,6 @@
 
 namespace incident::daemon {
 
-enum class ProbeWhen { Return, Deadline };
-
 // One latency condition of one rule.
 struct WantedProbe {
     std::string rule;
@@ -28,7 +26,7 @@ struct WantedProbe {
     ProbePoint enter;
     std::optional<ProbePoint> leave; // nullopt: the return of `enter`
     std::uint64_t threshold_ns = 0;
-    ProbeWhen when = ProbeWhen::Return;
+    rules::When when = rules::When::Return;
     std::uint32_t max_rate = 50'000; // calls a second
     bool everyone = false;           // the rule has no `match`: probe every process
     std::uint32_t dump_bit = 0;      // bit + 1 of the condition, if a slow return may dump core at once …

@@ -53,7 +53,7 @@ ProbeReport LatencyProbes::report(const Probe &probe, const WantedProbe &wanted)
             note += (note.empty() ? "" : "; ") + text;
     }
     const bool keyed = std::ranges::any_of(probe.ends, &ProbeEnd::keyed);
-    if (keyed && wanted.when == ProbeWhen::Deadline) {
+    if (keyed && wanted.when == rules::When::Deadline) {
         report.reason = fmt::format("calls of a program {} are told when they return: that one is still running cannot "
                                     "be proven from outside; use when = \"return\"",
                                     probe.ends.front().in_go() ? "in Go" : "that switches stacks");

@@ -12,11 +12,6 @@ namespace incident::daemon {
 
 namespace {
 
-ProbePoint point_of(const rules::ProbePoint &point) {
-    const auto kind = point.kind == rules::ProbePoint::Kind::Usdt ? ProbePoint::Kind::Usdt : ProbePoint::Kind::Uprobe;
-    return {kind, point.binary, point.symbol, point.offset, point.provider, point.name, point.text};
-}
-
 // The rule is about whoever runs the probed program: then nobody else can pay for a probe that
 // is in the file for all, and a process is timed from its first instruction on.
 bool only_the_probed(const rules::Match &match, const rules::ProbePoint &enter) {
@@ -49,11 +44,10 @@ void LatencyWatch::apply(std::uint64_t now_ns) {
         WantedProbe probe;
         probe.rule = rule->name;
         probe.condition = assigned.condition;
-        probe.enter = point_of(what->enter);
-        if (what->leave)
-            probe.leave = point_of(*what->leave);
+        probe.enter = what->enter;
+        probe.leave = what->leave;
         probe.threshold_ns = ns_of(what->threshold);
-        probe.when = what->when == rules::When::Return ? ProbeWhen::Return : ProbeWhen::Deadline;
+        probe.when = what->when;
         probe.max_rate = what->max_rate;
         probe.everyone = rule->match.everything() || only_the_probed(rule->match, what->enter);
         probe.generation = plan.generation;
@@ -157,7 +151,7 @@ std::size_t LatencyWatch::over(const bpf::latency_event &event) {
         context_.occur(std::move(made));
     };
     const auto told = [&](const WantedProbe &wanted) { // else refused: nobody could tell that it was running
-        return !event.keyed || wanted.when != ProbeWhen::Deadline;
+        return !event.keyed || wanted.when != rules::When::Deadline;
     };
     for (const WantedProbe *wanted : probes_.users(event.probe))
         if (event.elapsed_ns >= wanted->threshold_ns && told(*wanted) &&
@@ -170,9 +164,8 @@ std::size_t LatencyWatch::over(const bpf::latency_event &event) {
     if (const auto *what =
             std::get_if<rules::LatencyCondition>(&dumped_by->rule->conditions[dumped_by->condition].what)) {
         WantedProbe gone;
-        gone.enter = point_of(what->enter);
-        if (what->leave)
-            gone.leave = point_of(*what->leave);
+        gone.enter = what->enter;
+        gone.leave = what->leave;
         gone.threshold_ns = ns_of(what->threshold);
         offer(trigger_of(gone, frame), !gone.leave, {"", 0, event.elapsed_ns, false, told_ns});
     }
@@ -194,7 +187,7 @@ void LatencyWatch::overdue(const OverdueCall &call) {
     const auto entry = context_.recorder.process(call.thread.tgid);
     const std::string comm(thread.comm, strnlen(thread.comm, sizeof(thread.comm)));
     for (const WantedProbe *wanted : probes_.users(call.frame.probe)) {
-        if (wanted->when != ProbeWhen::Deadline || wanted->threshold_ns != call.threshold_ns)
+        if (wanted->when != rules::When::Deadline || wanted->threshold_ns != call.threshold_ns)
             continue;
         capture::LatencyTrigger trigger = trigger_of(*wanted, call.frame);
         trigger.elapsed_ns = call.now_ns - call.frame.start_ns;
