@@ -40,11 +40,6 @@ bool is_printable(char32_t value) {
 
 namespace {
 
-// What quoting leaves alone, and most text is made of.
-bool is_plain(char c) {
-    return c >= 0x20 && c < 0x7f && c != '"' && c != '\\';
-}
-
 bool is_octal_digit(char c) {
     return c >= '0' && c <= '7';
 }
@@ -94,24 +89,13 @@ std::size_t append_safe(std::string &out, std::string_view text) {
 } // namespace
 
 void append_quoted(std::string &out, std::string_view text) {
-    out += '"';
-    while (!text.empty()) {
-        std::size_t run = 0;
-        while (run < text.size() && is_plain(text[run]))
-            ++run;
-        out.append(text.substr(0, run));
-        text.remove_prefix(run);
-        if (text.empty())
-            break;
-        if (text.front() == '"' || text.front() == '\\') {
-            out += '\\';
-            out += text.front();
-            text.remove_prefix(1);
-        } else {
-            text.remove_prefix(append_safe(out, text));
-        }
-    }
-    out += '"';
+    append_in_quotes(out, text, [&](std::string_view rest) {
+        if (rest.front() != '"' && rest.front() != '\\')
+            return append_safe(out, rest);
+        out += '\\';
+        out += rest.front();
+        return std::size_t{1};
+    });
 }
 
 std::string quoted(std::string_view text) {

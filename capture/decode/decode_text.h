@@ -1,6 +1,7 @@
 // Makes text from hostile bytes: reads UTF-8, quotes as strace does, and makes text that is safe for a terminal.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -30,6 +31,22 @@ template <std::size_t N> std::string_view fixed_text(const char (&bytes)[N]) {
 // valid printable UTF-8 stays.
 void append_quoted(std::string &out, std::string_view text);
 std::string quoted(std::string_view text);
+
+// Appends the text in double quotes.  escape() is given the rest of the text, which begins with a quote, a backslash or
+// something beyond printable ASCII; it appends what stands for it, and returns how many bytes of the text that was.
+template <typename Escape> void append_in_quotes(std::string &out, std::string_view text, const Escape &escape) {
+    constexpr auto plain = [](char c) { return c >= 0x20 && c < 0x7f && c != '"' && c != '\\'; };
+    out += '"';
+    while (!text.empty()) {
+        // Most text is plain: it is appended at once.
+        const auto run = static_cast<std::size_t>(std::ranges::find_if_not(text, plain) - text.begin());
+        out.append(text.substr(0, run));
+        text.remove_prefix(run);
+        if (!text.empty())
+            text.remove_prefix(escape(text));
+    }
+    out += '"';
+}
 
 // One line for a terminal or summary.txt: as append_quoted escapes, without the quotes and with
 // quotes and backslashes left alone; at most max columns (code points), then "…".

@@ -9,6 +9,10 @@
 
 namespace incident::capture {
 
+// Where incidentd looks if nobody names others.
+inline const std::vector<std::string> default_rule_dirs = {"/usr/share/incidentd/rules.d", "/etc/incidentd/rules.d"};
+inline const std::string default_config = "/etc/incidentd/incidentd.toml";
+
 struct ConfigFile {
     std::string path, text;
 };

@@ -1,7 +1,9 @@
 #include "capture/os/users.h"
 
+#include <grp.h>
 #include <pwd.h>
 
+#include <system_error>
 #include <vector>
 
 namespace incident::capture {
@@ -12,6 +14,17 @@ std::optional<std::uint32_t> uid_of_user(const std::string &name) {
     if (::getpwnam_r(name.c_str(), &entry, buffer.data(), buffer.size(), &found) || !found)
         return std::nullopt;
     return entry.pw_uid;
+}
+
+Result<std::uint32_t> gid_of_group(const std::string &name) {
+    group entry{}, *found = nullptr;
+    std::vector<char> room(16 << 10);
+    int error = 0;
+    while ((error = ::getgrnam_r(name.c_str(), &entry, room.data(), room.size(), &found)) == ERANGE)
+        room.resize(room.size() * 2); // many members
+    if (found)
+        return found->gr_gid;
+    return fail(error ? Error{std::generic_category().message(error), error} : Error{"no such group", ENOENT});
 }
 
 } // namespace incident::capture

@@ -1,5 +1,7 @@
-// Finds users of the system.
+// Finds users and groups of the system.
 #pragma once
+
+#include "capture/os/result.h"
 
 #include <cstdint>
 #include <optional>
@@ -9,5 +11,7 @@ namespace incident::capture {
 
 // getpwnam(3); nullopt: there is no such user.
 std::optional<std::uint32_t> uid_of_user(const std::string &name);
+// getgrnam(3).  Error: there is no such group (ENOENT), or it could not be looked up.
+Result<std::uint32_t> gid_of_group(const std::string &name);
 
 } // namespace incident::capture

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
@@ -26,18 +25,7 @@ std::uint64_t padded(std::uint64_t length) {
 } // namespace
 
 bool ElfImage::read_at(std::uint64_t offset, void *to, std::size_t length) const {
-    if (offset > size_ || length > size_ - offset)
-        return false;
-    for (std::size_t done = 0; done < length;) {
-        const ssize_t got =
-            ::pread(fd_, static_cast<char *>(to) + done, length - done, static_cast<off_t>(offset + done));
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0) // truncated since
-            return false;
-        done += static_cast<std::size_t>(got);
-    }
-    return true;
+    return offset <= size_ && length <= size_ - offset && read_(offset, {static_cast<char *>(to), length});
 }
 
 Result<ElfImage> ElfImage::read(int fd) {

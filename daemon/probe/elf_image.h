@@ -3,6 +3,7 @@
 // SIGBUS here) or fill it with anything.  Every offset is checked, and every table has a limit that is named below.
 #pragma once
 
+#include "capture/os/elf_headers.h"
 #include "capture/os/result.h"
 
 #include <elf.h>
@@ -74,7 +75,7 @@ private:
         Elf64_Shdr header{};
     };
 
-    explicit ElfImage(int fd) : fd_(fd) {}
+    explicit ElfImage(int fd) : read_(capture::reader_of(fd)) {}
     bool read_at(std::uint64_t offset, void *to, std::size_t length) const;
     Status read_sections(const Elf64_Ehdr &header);
     const Section *section_of_type(std::uint32_t type) const;
@@ -82,7 +83,7 @@ private:
     std::vector<std::string> read_versions() const;
     Status walk_table(const Section &table, const std::function<bool(const ElfSymbol &)> &each, bool &go_on) const;
 
-    int fd_;
+    capture::ElfReader read_;
     std::uint64_t size_ = 0;
     std::vector<Elf64_Phdr> segments_; // PT_LOAD
     std::vector<Section> sections_;

@@ -1,5 +1,6 @@
 #include "daemon/probe/elf_soname.h"
 
+#include "capture/os/elf_headers.h"
 #include "capture/os/process_files.h"
 
 #include <elf.h>
@@ -19,21 +20,6 @@ constexpr std::size_t segments_max = 512;
 constexpr std::size_t entries_max = 4096;      // of the dynamic section
 constexpr std::uint64_t cache_max = 16u << 20; // bytes
 constexpr std::uint32_t cache_libraries_max = 100'000;
-
-bool read_at(int fd, std::uint64_t offset, void *to, std::size_t length) {
-    if (offset > static_cast<std::uint64_t>(INT64_MAX) - length)
-        return false;
-    for (std::size_t done = 0; done < length;) {
-        const ssize_t got =
-            ::pread(fd, static_cast<char *>(to) + done, length - done, static_cast<off_t>(offset + done));
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got <= 0)
-            return false;
-        done += static_cast<std::size_t>(got);
-    }
-    return true;
-}
 
 std::optional<std::uint64_t> offset_of(const std::vector<Elf64_Phdr> &segments, std::uint64_t address) {
     for (const auto &segment : segments)
@@ -58,19 +44,19 @@ std::string string_at(int fd, std::uint64_t offset) {
 } // namespace
 
 std::string elf_soname(int fd) {
-    Elf64_Ehdr header{};
-    if (!read_at(fd, 0, &header, sizeof(header)) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
-        header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB ||
-        header.e_machine != EM_X86_64 || header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phnum > segments_max)
+    const auto read = capture::reader_of(fd);
+    const auto header = capture::read_elf_header(read);
+    if (!header || header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_machine != EM_X86_64 ||
+        header->e_phnum > segments_max)
         return {};
-    std::vector<Elf64_Phdr> segments(header.e_phnum);
-    if (!read_at(fd, header.e_phoff, segments.data(), segments.size() * sizeof(Elf64_Phdr)))
+    const auto segments = capture::read_program_headers(read, *header, header->e_phnum);
+    if (segments.size() < header->e_phnum)
         return {};
     const auto dynamic = std::ranges::find(segments, static_cast<Elf64_Word>(PT_DYNAMIC), &Elf64_Phdr::p_type);
     if (dynamic == segments.end())
         return {};
     std::vector<Elf64_Dyn> entries(std::min<std::uint64_t>(dynamic->p_filesz / sizeof(Elf64_Dyn), entries_max));
-    if (!read_at(fd, dynamic->p_offset, entries.data(), entries.size() * sizeof(Elf64_Dyn)))
+    if (!read(dynamic->p_offset, {reinterpret_cast<char *>(entries.data()), entries.size() * sizeof(Elf64_Dyn)}))
         return {};
     std::optional<std::uint64_t> name, names;
     for (const auto &entry : entries) {
@@ -108,7 +94,7 @@ std::vector<std::string> cached_sonames(const std::string &cache) {
         return {};
     std::string bytes(static_cast<std::size_t>(status.st_size), '\0');
     Header header{};
-    if (bytes.size() < sizeof(header) || !read_at(file->get(), 0, bytes.data(), bytes.size()))
+    if (bytes.size() < sizeof(header) || !capture::reader_of(file->get())(0, bytes))
         return {};
     std::memcpy(&header, bytes.data(), sizeof(header));
     if (std::string_view(header.magic, magic.size()) != magic)

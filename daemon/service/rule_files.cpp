@@ -1,12 +1,10 @@
 #include "daemon/service/rule_files.h"
 
 #include "capture/decode/syscalls.h"
-#include "capture/os/config_files.h"
 #include "capture/os/users.h"
 #include "daemon/os/tracefs.h"
 
 #include <filesystem>
-#include <optional>
 #include <vector>
 
 namespace incident::daemon {

@@ -2,6 +2,7 @@
 // in an earlier directory, and a link to /dev/null masks it.
 #pragma once
 
+#include "capture/os/config_files.h"
 #include "capture/os/result.h"
 #include "daemon/service/options.h"
 #include "rules/files/parse.h"
@@ -11,8 +12,8 @@
 
 namespace incident::daemon {
 
-inline const std::vector<std::string> default_rule_dirs = {"/usr/share/incidentd/rules.d", "/etc/incidentd/rules.d"};
-inline const std::string default_config = "/etc/incidentd/incidentd.toml";
+using capture::default_config;
+using capture::default_rule_dirs;
 
 struct LoadedRules {
     rules::ParsedRules parsed;

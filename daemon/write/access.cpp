@@ -1,13 +1,13 @@
 #include "daemon/write/access.h"
 
+#include "capture/os/users.h"
+
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <grp.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
-#include <vector>
 
 namespace incident::daemon {
 
@@ -17,19 +17,6 @@ namespace {
 
 constexpr mode_t permissions = 07777;
 constexpr gid_t unchanged = static_cast<gid_t>(-1);
-
-Result<gid_t> gid_of(const std::string &group) {
-    std::vector<char> room(16 << 10);
-    struct group entry {
-    }, *found = nullptr;
-    int error = ERANGE;
-    while ((error = ::getgrnam_r(group.c_str(), &entry, room.data(), room.size(), &found)) == ERANGE)
-        room.resize(room.size() * 2); // many members
-    if (found)
-        return found->gr_gid;
-    const std::string named = fmt::format("[access] group = \"{}\"", group);
-    return fail(error ? Error::system(named, error) : Error{named + ": no such group", ENOENT});
-}
 
 // Ownership first: a change of group takes set-group-ID away.  Links are left alone.
 Status set(const std::string &path, gid_t gid, mode_t mode) {
@@ -60,9 +47,9 @@ Status grant_access(const std::string &state, const std::string &group) {
         const auto shut = set(state, unchanged, 0700); // and nobody comes to what is in it
         return shut ? set(incidents, 0, 0700) : shut;
     }
-    const auto gid = gid_of(group);
+    const auto gid = capture::gid_of_group(group);
     if (!gid)
-        return fail(gid.error());
+        return fail(Error(gid.error()).in(fmt::format("[access] group = \"{}\"", group)));
     if (!granted || status.st_gid != *gid) {
         std::error_code error;
         for (fs::recursive_directory_iterator entry(incidents, error), end; !error && entry != end;

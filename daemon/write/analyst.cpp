@@ -1,6 +1,7 @@
 #include "daemon/write/analyst.h"
 
 #include "capture/os/dir_at.h"
+#include "capture/os/elf_headers.h"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -164,14 +165,8 @@ Result<capture::BundleAnalysis> Analyst::analyse(const std::string &bundle) {
     if (::fstat(output.get(), &size) != 0)
         return fail(Error::system("memfd"));
     std::string answer_bytes(static_cast<std::size_t>(size.st_size), '\0');
-    std::size_t got = 0;
-    while (got < answer_bytes.size()) {
-        const ssize_t count =
-            ::pread(output.get(), answer_bytes.data() + got, answer_bytes.size() - got, static_cast<off_t>(got));
-        if (count <= 0)
-            return fail(Error::system("memfd"));
-        got += static_cast<std::size_t>(count);
-    }
+    if (!capture::reader_of(output.get())(0, answer_bytes))
+        return fail(Error::system("memfd"));
     return capture::parse_analysis_stream(std::move(answer_bytes));
 }
 

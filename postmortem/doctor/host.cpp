@@ -8,7 +8,7 @@
 #include "capture/os/proc_file.h"
 #include "capture/os/process_dir.h"
 #include "capture/os/users.h"
-#include "postmortem/doctor/failed_units.h"
+#include "postmortem/doctor/systemd_config.h"
 #include "postmortem/read/control_client.h"
 #include "rules/engine/engine.h"
 #include "rules/files/parse.h"
@@ -18,7 +18,6 @@
 
 #include <algorithm>
 #include <fcntl.h>
-#include <grp.h>
 #include <linux/magic.h>
 #include <set>
 #include <sys/stat.h>
@@ -34,9 +33,6 @@ namespace {
 constexpr std::uint64_t text_max = 1 << 20;
 constexpr std::uint64_t maps_max = 16u << 20;
 constexpr std::size_t files_max = 1024; // programs and libraries looked into; those beyond are counted
-// The same as incidentd's (daemon/service/rule_files.h).
-const std::string default_config = "/etc/incidentd/incidentd.toml";
-const std::vector<std::string> default_rule_dirs{"/usr/share/incidentd/rules.d", "/etc/incidentd/rules.d"};
 constexpr std::string_view deleted = " (deleted)";
 
 std::optional<Space> space_of(const std::string &path) {
@@ -63,12 +59,8 @@ std::optional<bool> kernel_clock_synchronized() {
 }
 
 std::optional<std::uint32_t> system_group(const std::string &name) {
-    group entry{}, *found = nullptr;
-    std::vector<char> room(16 << 10);
-    int error = 0;
-    while ((error = ::getgrnam_r(name.c_str(), &entry, room.data(), room.size(), &found)) == ERANGE)
-        room.resize(room.size() * 2); // many members
-    return found ? std::optional(found->gr_gid) : std::nullopt;
+    const auto gid = capture::gid_of_group(name);
+    return gid ? std::optional(*gid) : std::nullopt;
 }
 
 std::string_view first_word(std::string_view text) {
@@ -186,8 +178,8 @@ void Host::add_diagnostics(const std::vector<rules::Diagnostic> &diagnostics) {
 void Host::read_rules() {
     const std::string config = !questions_.config.empty() ? questions_.config
                                : !config_file_.empty()    ? config_file_
-                                                          : path(default_config);
-    if (!questions_.config.empty() || !config_file_.empty() || exists(default_config)) {
+                                                          : path(capture::default_config);
+    if (!questions_.config.empty() || !config_file_.empty() || exists(capture::default_config)) {
         if (auto text = capture::read_config_file(config)) {
             auto parsed = rules::parse_config({config, std::move(*text)});
             config_ = parsed.config;
@@ -198,7 +190,7 @@ void Host::read_rules() {
     }
     std::vector<std::string> directories = questions_.rules.empty() ? rule_dirs_ : questions_.rules;
     if (directories.empty())
-        for (const std::string &directory : default_rule_dirs)
+        for (const std::string &directory : capture::default_rule_dirs)
             directories.push_back(path(directory));
     auto read = capture::read_config_files(directories, !questions_.rules.empty());
     if (!read) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "capture/core/core_link.h"
+#include "capture/os/config_files.h"
 #include "capture/os/result.h"
 #include "postmortem/read/json_view.h"
 #include "postmortem/terminal/output.h"
@@ -22,8 +23,7 @@ struct Session {
     std::string state = "/var/lib/incidentd";
     bool json = false;
     CoreFinder find_core; // asks the journal
-    // Where incidentd looks for rules by default.
-    std::vector<std::string> rules = {"/usr/share/incidentd/rules.d", "/etc/incidentd/rules.d"};
+    std::vector<std::string> rules = capture::default_rule_dirs;
 
     // "incidentctl: TEXT" on the error output; text may hold hostile bytes.
     void say(std::string_view text) const;

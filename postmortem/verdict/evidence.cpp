@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
+#include <charconv>
 #include <csignal>
 
 namespace incident::postmortem {
@@ -77,6 +77,18 @@ const capture::HeapHistoryRecord *Evidence::free_under_way() const {
     }
     const auto *last = heap->last_call(image.threads.front().tid);
     return in_free && !in_another && last && last->kind == bpf::HEAP_FREED ? last : nullptr;
+}
+
+std::optional<std::uint64_t> Evidence::limit(std::string_view name) const {
+    constexpr std::uint64_t limits_max = 1u << 20;
+    const auto limits = bundle.read("process/limits", limits_max);
+    const std::size_t at = limits ? limits->find(name) : std::string::npos;
+    if (at == std::string::npos)
+        return std::nullopt;
+    const std::size_t digits = std::min(limits->find_first_not_of(' ', at + name.size()), limits->size());
+    std::uint64_t value = 0;
+    const char *begin = limits->data() + digits, *end = limits->data() + limits->size();
+    return std::from_chars(begin, end, value).ec == std::errc() ? std::optional(value) : std::nullopt;
 }
 
 std::uint32_t Evidence::sender() const {

@@ -34,6 +34,8 @@ struct Evidence {
     // The record of the free() in which the thread died; null: it died in none, or that free() left no record.
     const capture::HeapHistoryRecord *free_under_way() const;
     std::uint32_t sender() const; // tgid; 0 unknown
+    // The soft limit of this name in process/limits ("Max file size  10  10  bytes"); nothing: none, or not known.
+    std::optional<std::uint64_t> limit(std::string_view name) const;
 };
 
 // "SIGSEGV (SEGV_MAPERR) at 0x10" as the kernel said it.

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <csignal>
 #include <cstring>
 
@@ -222,18 +221,6 @@ private:
         return claim;
     }
 
-    std::optional<std::uint64_t> stack_limit() const {
-        const auto limits = e_.bundle.read("process/limits", limits_max);
-        constexpr std::string_view key = "Max stack size";
-        const std::size_t at = limits ? limits->find(key) : std::string::npos;
-        if (at == std::string::npos)
-            return std::nullopt;
-        const std::size_t digits = limits->find_first_not_of(' ', at + key.size());
-        std::uint64_t value = 0;
-        const char *begin = limits->data() + std::min(digits, limits->size()), *end = limits->data() + limits->size();
-        return std::from_chars(begin, end, value).ec == std::errc() ? std::optional(value) : std::nullopt;
-    }
-
     // Below the lowest address of the stack it runs on, and by the stack pointer.
     std::optional<Claim> overflowed() const {
         const auto &all = e_.image.maps.all();
@@ -253,7 +240,7 @@ private:
         // The kernel lets a main thread's stack grow at any access until its limit (expand_stack(), mm/mmap.c);
         // any other thread has what lies above its guard.
         const bool main = above->path == "[stack]";
-        const auto limit = stack_limit();
+        const auto limit = e_.limit("Max stack size");
         const std::uint64_t size = above->end - above->start;
         constexpr std::uint64_t slack = 1u << 20; // stack_guard_gap, and what the kernel puts above
         if (main ? limit && size + slack < *limit : !guard)

@@ -86,22 +86,6 @@ std::string name_of(JsonView sender) {
     return fmt::format("{}[{}]", sender["comm"].text(), sender["pid"].count());
 }
 
-constexpr std::uint64_t limits_text_max = 1u << 20;
-
-// RLIMIT_FSIZE as process/limits has it: "Max file size  10  10  bytes"; nothing: none, or not known.
-std::optional<std::uint64_t> file_size_limit(const Evidence &e) {
-    const auto limits = e.bundle.read("process/limits", limits_text_max);
-    constexpr std::string_view key = "Max file size";
-    const std::size_t at = limits ? limits->find(key) : std::string::npos;
-    if (at == std::string::npos)
-        return std::nullopt;
-    const std::size_t digits = std::min(limits->find_first_not_of(' ', at + key.size()), limits->size());
-    std::uint64_t value = 0;
-    const bool number =
-        std::from_chars(limits->data() + digits, limits->data() + limits->size(), value).ec == std::errc();
-    return number ? std::optional(value) : std::nullopt;
-}
-
 // The kernel sends SIGXFSZ where a call would make a file longer than RLIMIT_FSIZE, and the call returns EFBIG
 // (generic_write_check_limits() in fs/read_write.c, inode_newsize_ok() in fs/attr.c).
 std::optional<Claim> file_limit(const Evidence &e) {
@@ -115,7 +99,7 @@ std::optional<Claim> file_limit(const Evidence &e) {
     const auto last = std::ranges::find_if(lines.rbegin(), lines.rend(), [&](const SignalLine &line) {
         return line.number == SIGXFSZ && !line.delivered && line.t_ns <= trigger;
     });
-    const auto limit = file_size_limit(e);
+    const auto limit = e.limit("Max file size");
     if (last == lines.rend() || last->code != SI_KERNEL || last->tid != e.image.threads.front().tid || !limit)
         return std::nullopt;
     auto claim = Claim::of<Sentence::file_too_large>(bytes_text(*limit));
