@@ -32,6 +32,10 @@ const std::vector<Check> &all_checks();
 inline Finding ok(std::string fact) {
     return {Grade::Ok, std::move(fact), {}, {}};
 }
+// What was found, or this one if that is nothing.
+inline Findings or_else(Findings findings, Finding otherwise) {
+    return findings.empty() ? Findings{std::move(otherwise)} : findings;
+}
 inline Finding note(std::string fact, std::string why) {
     return {Grade::Note, std::move(fact), std::move(why), {}};
 }

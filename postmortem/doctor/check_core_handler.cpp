@@ -3,7 +3,6 @@
 #include "capture/core/core_link.h"
 #include "postmortem/doctor/checks.h"
 #include "postmortem/doctor/host.h"
-#include "postmortem/doctor/words.h"
 
 #include <fmt/format.h>
 

@@ -86,10 +86,9 @@ Findings check_rlimit_core(const Host &host) {
         findings.push_back(unknown(fmt::format("the limits of {} cannot be read",
                                                counted(static_cast<std::uint64_t>(unseen), "process", "processes")),
                                    host.as_root()));
-    if (findings.empty())
-        findings.push_back(ok(fmt::format("none of {} is kept from dumping by its limit",
-                                          counted(host.processes().size(), "watched process", "watched processes"))));
-    return findings;
+    return or_else(std::move(findings),
+                   ok(fmt::format("none of {} is kept from dumping by its limit",
+                                  counted(host.processes().size(), "watched process", "watched processes"))));
 }
 
 // A process that changed its user, or runs a program it may not read, is dumpable as fs.suid_dumpable says
@@ -104,10 +103,8 @@ Findings check_dumpable(const Host &host) {
     Findings findings = blocked(
         host, [](const Process &process) { return process.hidden ? "it is not dumpable, fs.suid_dumpable is 0" : ""; },
         [&](const Process &) { return std::string(fix); }, "when it crashes there is mini.core, and no core");
-    if (findings.empty())
-        findings.push_back(
-            warn("fs.suid_dumpable is 0", "services that start as root and change their user dump no core", fix));
-    return findings;
+    return or_else(std::move(findings), warn("fs.suid_dumpable is 0",
+                                             "services that start as root and change their user dump no core", fix));
 }
 
 // Bit 0: anonymous private memory (core(5)): without it neither stacks nor heap are in the core.
@@ -129,9 +126,7 @@ Findings check_core_filter(const Host &host) {
         findings.push_back(unknown(fmt::format("that of {} cannot be read",
                                                counted(static_cast<std::uint64_t>(unseen), "process", "processes")),
                                    host.as_root()));
-    if (findings.empty())
-        findings.push_back(ok("all keep stacks and heap"));
-    return findings;
+    return or_else(std::move(findings), ok("all keep stacks and heap"));
 }
 
 } // namespace incident::postmortem::doctor

@@ -2,7 +2,6 @@
 #include "postmortem/doctor/checks.h"
 #include "postmortem/doctor/host.h"
 #include "postmortem/doctor/words.h"
-#include "postmortem/terminal/times.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -69,9 +68,7 @@ Findings check_failed_units(const Host &host) {
             {ours ? Grade::Bad : Grade::Warn, unit + " has failed", ours ? "incidents depend on it" : "",
              fmt::format("systemctl status {0}   # then: systemctl reset-failed {0}", shell_word(unit))});
     }
-    if (findings.empty())
-        findings.push_back(ok("none of incidentd's, journald's and systemd-coredump's has failed"));
-    return findings;
+    return or_else(std::move(findings), ok("none of incidentd's, journald's and systemd-coredump's has failed"));
 }
 
 Findings check_failed_incidents(const Host &host) {
@@ -87,9 +84,8 @@ Findings check_failed_incidents(const Host &host) {
     if (unexplained > 0)
         findings.push_back(warn(counted(unexplained, "incident", "incidents") + " could not be explained",
                                 "they have no stacks and no verdict until somebody looks", "incidentctl analyse ID"));
-    if (findings.empty())
-        findings.push_back(ok(fmt::format("{} written, none failed", status["incidents"]["committed"].count())));
-    return findings;
+    return or_else(std::move(findings),
+                   ok(fmt::format("{} written, none failed", status["incidents"]["committed"].count())));
 }
 
 } // namespace incident::postmortem::doctor

@@ -41,9 +41,7 @@ Findings check_hook(const Host &host) {
                 warn(fmt::format("{} incidents were beyond [hook] per_hour", beyond), "they were not handed on",
                      "in /etc/incidentd/incidentd.toml: a larger per_hour, then: systemctl restart incidentd"));
     }
-    if (findings.empty())
-        findings.push_back(ok(unit));
-    return findings;
+    return or_else(std::move(findings), ok(unit));
 }
 
 } // namespace incident::postmortem::doctor

@@ -2,9 +2,7 @@
 #include "capture/os/number.h"
 #include "postmortem/doctor/checks.h"
 #include "postmortem/doctor/host.h"
-#include "postmortem/doctor/words.h"
 
-#include <algorithm>
 #include <fmt/format.h>
 
 namespace incident::postmortem::doctor {

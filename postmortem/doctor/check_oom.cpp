@@ -1,7 +1,6 @@
 // Checks whether an OOM kill gets an incident: the daemon must survive to write it.
 #include "postmortem/doctor/checks.h"
 #include "postmortem/doctor/host.h"
-#include "postmortem/doctor/words.h"
 
 #include <charconv>
 #include <fmt/format.h>

@@ -31,9 +31,7 @@ Findings check_room(const Host &host) {
                 warn(room + " are recorded", "those beyond are not, and are counted as lost", raise(what, most)));
         fact += (fact.empty() ? "" : ", ") + room;
     }
-    if (findings.empty())
-        findings.push_back(ok(fact + " are recorded"));
-    return findings;
+    return or_else(std::move(findings), ok(fact + " are recorded"));
 }
 
 Findings check_losses(const Host &host) {
@@ -56,9 +54,7 @@ Findings check_losses(const Host &host) {
         findings.push_back(warn(fmt::format("{} {}: {}", loss["count"].count(), where, loss["reason"].shown()),
                                 "it is missing in incidents since incidentd started", fix));
     });
-    if (findings.empty())
-        findings.push_back(ok("none since incidentd started"));
-    return findings;
+    return or_else(std::move(findings), ok("none since incidentd started"));
 }
 
 Findings check_probe_states(const Host &host) {
@@ -80,9 +76,7 @@ Findings check_probe_states(const Host &host) {
         findings.push_back(
             note(fmt::format("{} runs of programs were missed", missed),
                  "the kernel skips one while another runs on that CPU: what it would have recorded is lost"));
-    if (findings.empty())
-        findings.push_back(ok(fmt::format("{} attached", counted(active, "program is", "programs are"))));
-    return findings;
+    return or_else(std::move(findings), ok(fmt::format("{} attached", counted(active, "program is", "programs are"))));
 }
 
 } // namespace incident::postmortem::doctor

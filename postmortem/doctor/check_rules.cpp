@@ -49,9 +49,7 @@ Findings check_rules_loaded(const Host &host) {
     if (!missing.empty())
         findings.push_back(warn("incidentd has not loaded " + some_of(missing), "the files were changed since",
                                 "systemctl reload incidentd"));
-    if (findings.empty())
-        findings.push_back(ok("incidentd has loaded them"));
-    return findings;
+    return or_else(std::move(findings), ok("incidentd has loaded them"));
 }
 
 Findings check_rule_states(const Host &host) {
@@ -70,9 +68,7 @@ Findings check_rule_states(const Host &host) {
         else if (state == "degraded")
             findings.push_back(warn(fact, "", place));
     });
-    if (findings.empty())
-        findings.push_back(ok(fmt::format("{} active", counted(active, "rule is", "rules are"))));
-    return findings;
+    return or_else(std::move(findings), ok(fmt::format("{} active", counted(active, "rule is", "rules are"))));
 }
 
 } // namespace incident::postmortem::doctor

@@ -9,7 +9,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <iterator>
-#include <memory>
 #include <optional>
 #include <sys/stat.h>
 
@@ -110,9 +109,7 @@ Findings check_state_directory(const Host &host) {
         return {bad(fmt::format("[access] group = \"{}\": there is no such group", group),
                     "its members cannot read incidents", "groupadd --system " + shell_word(group))};
     Findings findings = judge_state(host, gid);
-    if (findings.empty())
-        findings.push_back(ok(gid ? fmt::format("{}, the incidents for group {}", state, group) : state));
-    return findings;
+    return or_else(std::move(findings), ok(gid ? fmt::format("{}, the incidents for group {}", state, group) : state));
 }
 
 Findings check_state_space(const Host &host) {

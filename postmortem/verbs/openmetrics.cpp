@@ -52,6 +52,11 @@ public:
             out_ += fmt::format("{}{}{} {}\n", name_, suffix_, labels, value);
     }
     void add(const Labels &labels, Value value) { samples_[label_text(labels)] += value; }
+    // One sample for each of these members, which the label names.
+    void add_counts(std::string_view label, JsonView object, std::initializer_list<const char *> names) {
+        for (const char *name : names)
+            add({{label, name}}, object[name].count());
+    }
 
 private:
     std::string &out_;
@@ -99,12 +104,8 @@ private:
     }
 
     void rules() {
-        {
-            Whole states(out_, "gauge", "incidentd_rules", "", "Rules by whether they can do what they say.");
-            for (const char *state : {"active", "degraded", "unavailable", "disabled"})
-                states.add({{"state", state}}, 0);
-            top_["rules"].each([&](JsonView rule) { states.add({{"state", rule["state"].shown()}}, 1); });
-        }
+        states("incidentd_rules", "Rules by whether they can do what they say.", top_["rules"],
+               {"active", "degraded", "unavailable", "disabled"});
         Whole(out_, "gauge", "incidentd_rule_errors", "", "Errors in rule files; what they say is not in force.")
             .add({}, top_["rule_errors"].size());
         each_rule("incidentd_rule_matches", "matched", "Events that met a rule's condition.");
@@ -118,6 +119,14 @@ private:
             if (rule["cost"].is_object())
                 share.add({{"rule", rule["name"].shown()}}, rule["cost"]["cpu_share"].real());
         });
+    }
+
+    // All these states are there, also those that nothing is in.
+    void states(std::string_view name, std::string_view help, JsonView list, std::initializer_list<const char *> all) {
+        Whole states(out_, "gauge", name, "", help);
+        for (const char *state : all)
+            states.add({{"state", state}}, 0);
+        list.each([&](JsonView one) { states.add({{"state", one["state"].shown()}}, 1); });
     }
 
     void cost() {
@@ -146,22 +155,15 @@ private:
 
     void incidents() {
         const JsonView incidents = top_["incidents"], analyses = top_["analyses"];
-        {
-            Whole all(
-                out_, "counter", "incidentd_incidents", "",
-                "Incidents by what became of them: counted is not written because many are alike, joined has its place "
-                "in another one.");
-            for (const char *outcome : {"committed", "failed", "suppressed", "counted", "joined", "recovered"})
-                all.add({{"outcome", outcome}}, incidents[outcome].count());
-        }
+        Whole(out_, "counter", "incidentd_incidents", "",
+              "Incidents by what became of them: counted is not written because many are alike, joined has its place "
+              "in another one.")
+            .add_counts("outcome", incidents, {"committed", "failed", "suppressed", "counted", "joined", "recovered"});
         Whole(out_, "gauge", "incidentd_incidents_pending", "", "Incidents being captured or written.")
             .add({}, incidents["pending"].count());
-        {
-            Whole all(out_, "counter", "incidentd_analyses", "",
-                      "Explanations of incidents by outcome: passed_over is left for the reader to make.");
-            for (const char *outcome : {"done", "failed", "passed_over"})
-                all.add({{"outcome", outcome}}, analyses[outcome].count());
-        }
+        Whole(out_, "counter", "incidentd_analyses", "",
+              "Explanations of incidents by outcome: passed_over is left for the reader to make.")
+            .add_counts("outcome", analyses, {"done", "failed", "passed_over"});
         Whole(out_, "gauge", "incidentd_analyses_pending", "", "Incidents waiting to be explained.")
             .add({}, analyses["pending"].count());
     }
@@ -170,23 +172,20 @@ private:
         const JsonView hook = top_["hook"];
         if (!hook.is_object())
             return; // off
-        Whole all(out_, "counter", "incidentd_hooks", "", "Incidents handed to [hook] unit, by outcome.");
-        for (const char *outcome : {"started", "failed", "suppressed"})
-            all.add({{"outcome", outcome}}, hook[outcome].count());
+        Whole(out_, "counter", "incidentd_hooks", "", "Incidents handed to [hook] unit, by outcome.")
+            .add_counts("outcome", hook, {"started", "failed", "suppressed"});
+    }
+
+    void slots(std::string_view name, std::string_view help, const std::string &which) {
+        Whole slots(out_, "gauge", name, "", help);
+        for (const std::string what : {"threads", "processes"})
+            slots.add({{"of", what}}, top_["recorder"][what + which].count());
     }
 
     void recorder() {
         const JsonView recorder = top_["recorder"];
-        {
-            Whole slots(out_, "gauge", "incidentd_recorder_slots", "", "Room for what is recorded at one time.");
-            for (const char *what : {"threads", "processes"})
-                slots.add({{"of", what}}, recorder[std::string(what) + "_max"].count());
-        }
-        {
-            Whole used(out_, "gauge", "incidentd_recorder_slots_used", "", "Of that, in use.");
-            for (const char *what : {"threads", "processes"})
-                used.add({{"of", what}}, recorder[std::string(what) + "_used"].count());
-        }
+        slots("incidentd_recorder_slots", "Room for what is recorded at one time.", "_max");
+        slots("incidentd_recorder_slots_used", "Of that, in use.", "_used");
         Whole(out_, "gauge", "incidentd_recorder_memory_bytes", "bytes", "Kernel memory of the recorder.")
             .add({}, recorder["memory_bytes"].count());
         const JsonView cost = recorder["cost"];
@@ -199,27 +198,19 @@ private:
             .add({}, cost["cpu_share"].real());
     }
 
+    void each_probe(std::string_view name, std::string_view key, std::string_view help) {
+        Whole counts(out_, "counter", name, "", help);
+        top_["probes"].each([&](JsonView probe) {
+            counts.add({{"probe", probe["name"].shown()}}, probe[key].count());
+        });
+    }
+
     void probes() {
-        {
-            Whole states(out_, "gauge", "incidentd_probes", "", "Programs in the kernel by state.");
-            for (const char *state : {"active", "degraded", "unavailable"})
-                states.add({{"state", state}}, 0);
-            top_["probes"].each([&](JsonView probe) { states.add({{"state", probe["state"].shown()}}, 1); });
-        }
-        {
-            Whole missed(out_, "counter", "incidentd_probe_missed_runs", "",
-                         "Runs of a program the kernel skipped because one was running on that CPU.");
-            top_["probes"].each([&](JsonView probe) {
-                missed.add({{"probe", probe["name"].shown()}}, probe["missed"].count());
-            });
-        }
-        {
-            Whole runs(out_, "counter", "incidentd_probe_measured_runs", "",
-                       "Runs of a program while their time was measured.");
-            top_["probes"].each([&](JsonView probe) {
-                runs.add({{"probe", probe["name"].shown()}}, probe["runs"].count());
-            });
-        }
+        states("incidentd_probes", "Programs in the kernel by state.", top_["probes"],
+               {"active", "degraded", "unavailable"});
+        each_probe("incidentd_probe_missed_runs", "missed",
+                   "Runs of a program the kernel skipped because one was running on that CPU.");
+        each_probe("incidentd_probe_measured_runs", "runs", "Runs of a program while their time was measured.");
         Real time(out_, "counter", "incidentd_probe_measured_seconds", "seconds", "The time those runs took.");
         top_["probes"].each([&](JsonView probe) {
             time.add({{"probe", probe["name"].shown()}}, seconds(probe["run_ns"].count()));
