@@ -3,7 +3,6 @@
 #include "capture/bundle/bundle_writer.h"
 #include "capture/os/dir_at.h"
 
-#include <algorithm>
 #include <cstdio>
 
 namespace incident::capture {

@@ -5,7 +5,6 @@
 #include "capture/os/process_dir.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -8,7 +8,6 @@
 
 #include "capture/collect/snapshot.h"
 
-#include <cstddef>
 #include <span>
 
 namespace incident::capture {

@@ -4,7 +4,6 @@
 #include <libiberty/demangle.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <csetjmp>
 #include <vector>

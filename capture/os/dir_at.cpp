@@ -6,7 +6,6 @@
 #include <sys/syscall.h>
 
 #include <algorithm>
-#include <limits>
 #include <memory>
 
 namespace incident::capture {

@@ -15,7 +15,6 @@
 #include "daemon/record/recorder.h"
 #include "daemon/watch/watch.h"
 
-#include <deque>
 #include <map>
 #include <set>
 #include <string>

@@ -7,7 +7,6 @@
 
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
 #include <cstring>
 
 namespace incident::daemon {

@@ -5,8 +5,6 @@
 #include "daemon/watch/watches.h"
 #include "rules/files/config.h"
 
-#include <nlohmann/json_fwd.hpp>
-
 namespace incident::daemon {
 
 // What incidentd costs, and what the governor has decided about it.

@@ -8,7 +8,6 @@
 #include "daemon/write/build_ids.h"
 #include "daemon/write/incident_entry.h"
 
-#include <fmt/format.h>
 #include <sys/eventfd.h>
 
 namespace incident::daemon {
@@ -187,8 +186,8 @@ WriteResult Writer::write(WriteJob &job) {
     if (!written) {
         result.error = written.error().what;
         result.error_code = written.error().code;
-        (void)directory_.set_reported(job.name,
-                                      true); // there is nothing to tell; a mark left over is dropped at the start
+        // There is nothing to tell.  A mark that is left over is dropped at the start.
+        (void)directory_.set_reported(job.name, true);
     } else if (auto kept = retention_.keep_within(directory_, job.name); !kept) {
         result.error = std::move(kept.error()).in("bundle is written, but the budget could not be kept").what;
     }

@@ -3,7 +3,6 @@
 #include "postmortem/image/elf_layout.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <elf.h>
 #include <unistd.h>
 

@@ -1,6 +1,5 @@
 #include "postmortem/show/threads_view.h"
 
-#include "capture/render/timeline_text.h"
 #include "postmortem/terminal/escape.h"
 #include "postmortem/terminal/times.h"
 

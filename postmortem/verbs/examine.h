@@ -10,7 +10,6 @@
 #include "postmortem/unwind/analyse.h"
 #include "postmortem/verdict/verdict.h"
 
-#include <optional>
 #include <string>
 
 namespace incident::postmortem {

@@ -5,7 +5,6 @@
 #include "capture/os/unique_fd.h"
 
 #include <chrono>
-#include <functional>
 #include <string>
 #include <vector>
 

@@ -1,7 +1,6 @@
 #include "postmortem/verbs/options.h"
 
 #include "capture/os/number.h"
-#include "postmortem/terminal/escape.h"
 #include "postmortem/terminal/times.h"
 
 #include <fmt/format.h>

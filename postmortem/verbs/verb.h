@@ -6,7 +6,6 @@
 #include "postmortem/verbs/options.h"
 
 #include <memory>
-#include <string>
 #include <string_view>
 #include <vector>
 

@@ -10,7 +10,6 @@
 #include "postmortem/read/incident.h"
 #include "postmortem/read/json_skim.h"
 #include "postmortem/terminal/escape.h"
-#include "postmortem/terminal/times.h"
 #include "postmortem/verbs/cli.h"
 #include "postmortem/verbs/verbs.h"
 #include "rules/files/parse.h"

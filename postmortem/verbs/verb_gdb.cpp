@@ -6,7 +6,6 @@
 #include "postmortem/core/temp_dir.h"
 #include "postmortem/gdb/gdb_script.h"
 #include "postmortem/show/incident_text.h"
-#include "postmortem/terminal/escape.h"
 #include "postmortem/verbs/verbs.h"
 
 #include <cstdlib>

@@ -2,7 +2,6 @@
 #include "capture/os/environment.h"
 #include "postmortem/heap/view.h"
 #include "postmortem/show/threads_view.h"
-#include "postmortem/terminal/escape.h"
 #include "postmortem/verbs/examine.h"
 #include "postmortem/verbs/verbs.h"
 

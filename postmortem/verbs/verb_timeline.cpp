@@ -2,7 +2,6 @@
 #include "postmortem/read/incident.h"
 #include "postmortem/show/timeline_line.h"
 #include "postmortem/terminal/escape.h"
-#include "postmortem/terminal/times.h"
 #include "postmortem/verbs/verbs.h"
 
 #include <algorithm>

@@ -1,7 +1,5 @@
 #include "postmortem/verbs/verbs.h"
 
-#include "postmortem/terminal/escape.h"
-
 namespace incident::postmortem {
 
 std::vector<std::unique_ptr<Verb>> all_verbs() {

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstring>
 
 namespace incident::postmortem {
 
