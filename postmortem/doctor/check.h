@@ -34,7 +34,9 @@ inline Finding ok(std::string fact) {
 }
 // What was found, or this one if that is nothing.
 inline Findings or_else(Findings findings, Finding otherwise) {
-    return findings.empty() ? Findings{std::move(otherwise)} : findings;
+    if (findings.empty())
+        findings.push_back(std::move(otherwise));
+    return findings;
 }
 inline Finding note(std::string fact, std::string why) {
     return {Grade::Note, std::move(fact), std::move(why), {}};
