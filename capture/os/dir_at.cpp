@@ -101,6 +101,21 @@ Status write_all(int fd, std::span<const std::uint8_t> bytes) {
     return {};
 }
 
+Status read_all_at(int fd, std::uint64_t offset, std::span<char> into) {
+    if (offset > static_cast<std::uint64_t>(INT64_MAX) - into.size())
+        return fail(Error{"read beyond the end of any file", EOVERFLOW});
+    while (!into.empty()) {
+        const ssize_t n = retry([&] { return ::pread(fd, into.data(), into.size(), static_cast<off_t>(offset)); });
+        if (n < 0)
+            return fail(Error::system("read"));
+        if (n == 0)
+            return fail(Error{"the file ends before", 0});
+        into = into.subspan(static_cast<std::size_t>(n));
+        offset += static_cast<std::uint64_t>(n);
+    }
+    return {};
+}
+
 Status for_each_entry(int dir, const std::function<void(const char *, unsigned char)> &call) {
     UniqueFd own(retry([&] { return ::openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); }));
     if (!own)

@@ -28,6 +28,8 @@ Result<std::string> read_regular(int dir, std::string_view path, std::uint64_t c
 
 // Writes all bytes, or fails.
 Status write_all(int fd, std::span<const std::uint8_t> bytes);
+// Fills `into` with the bytes of a file from offset on, or fails: also if the file ends before.
+Status read_all_at(int fd, std::uint64_t offset, std::span<char> into);
 
 // Runs `call` again while it fails with EINTR.
 template <typename Call> auto retry(Call call) {

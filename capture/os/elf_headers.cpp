@@ -2,8 +2,6 @@
 
 #include "capture/os/dir_at.h"
 
-#include <unistd.h>
-
 #include <cstring>
 
 namespace incident::capture {
@@ -51,18 +49,7 @@ std::vector<Elf64_Phdr> wide_program_headers(const ElfReader &read, std::uint64_
 } // namespace
 
 ElfReader reader_of(int fd) {
-    return [fd](std::uint64_t offset, std::span<char> into) {
-        if (offset > static_cast<std::uint64_t>(INT64_MAX) - into.size())
-            return false;
-        while (!into.empty()) {
-            const ssize_t n = retry([&] { return ::pread(fd, into.data(), into.size(), static_cast<off_t>(offset)); });
-            if (n <= 0)
-                return false;
-            into = into.subspan(static_cast<std::size_t>(n));
-            offset += static_cast<std::uint64_t>(n);
-        }
-        return true;
-    };
+    return [fd](std::uint64_t offset, std::span<char> into) { return read_all_at(fd, offset, into).has_value(); };
 }
 
 ElfReader reader_of_head(std::span<const std::uint8_t> bytes) {

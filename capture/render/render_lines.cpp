@@ -45,7 +45,9 @@ std::string_view phase_name(std::uint8_t phase) {
 }
 
 std::string_view disposition_name(std::uint8_t disposition) {
+    // In the order of bpf::signal_disposition.
     constexpr std::string_view names[] = {"unknown", "fatal", "handled", "ignored", "stop"};
+    static_assert(std::size(names) == bpf::DISPOSITION_STOP + 1);
     return disposition < std::size(names) ? names[disposition] : names[bpf::DISPOSITION_UNKNOWN];
 }
 

@@ -1,5 +1,6 @@
 #include "daemon/probe/elf_soname.h"
 
+#include "capture/os/dir_at.h"
 #include "capture/os/elf_headers.h"
 #include "capture/os/process_files.h"
 
@@ -94,7 +95,7 @@ std::vector<std::string> cached_sonames(const std::string &cache) {
         return {};
     std::string bytes(static_cast<std::size_t>(status.st_size), '\0');
     Header header{};
-    if (bytes.size() < sizeof(header) || !capture::reader_of(file->get())(0, bytes))
+    if (bytes.size() < sizeof(header) || !capture::read_all_at(file->get(), 0, bytes))
         return {};
     std::memcpy(&header, bytes.data(), sizeof(header));
     if (std::string_view(header.magic, magic.size()) != magic)

@@ -4,6 +4,7 @@
 #include "daemon/watch/watch.h"
 
 #include <memory>
+#include <utility>
 
 namespace incident::daemon {
 
@@ -24,10 +25,14 @@ public:
     // false: the rules that the event belongs to are gone.
     bool take(const bpf::event_header &header, std::span<const std::uint8_t> bytes);
     std::optional<std::vector<std::string>> conditions_of(std::string_view probes) const;
-    // Calls a function of Watch that returns nothing on each watch.
-    template <typename Function> void each(const Function &call) const {
+    // Gives each watch to the function; a list that may not be changed, as one that may not be changed.
+    template <typename Function> void each(const Function &call) {
         for (const auto &watch : all_)
             call(*watch);
+    }
+    template <typename Function> void each(const Function &call) const {
+        for (const auto &watch : all_)
+            call(std::as_const(*watch));
     }
 
 private:

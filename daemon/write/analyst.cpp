@@ -1,7 +1,6 @@
 #include "daemon/write/analyst.h"
 
 #include "capture/os/dir_at.h"
-#include "capture/os/elf_headers.h"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -165,8 +164,8 @@ Result<capture::BundleAnalysis> Analyst::analyse(const std::string &bundle) {
     if (::fstat(output.get(), &size) != 0)
         return fail(Error::system("memfd"));
     std::string answer_bytes(static_cast<std::size_t>(size.st_size), '\0');
-    if (!capture::reader_of(output.get())(0, answer_bytes))
-        return fail(Error::system("memfd"));
+    if (auto read = capture::read_all_at(output.get(), 0, answer_bytes); !read)
+        return fail(std::move(read.error()).in("memfd"));
     return capture::parse_analysis_stream(std::move(answer_bytes));
 }
 

@@ -1,4 +1,4 @@
-#include "postmortem/doctor/systemd_config.h"
+#include "postmortem/doctor/failed_units.h"
 
 #include <systemd/sd-bus.h>
 #include <unistd.h>

@@ -8,7 +8,7 @@
 #include "capture/os/proc_file.h"
 #include "capture/os/process_dir.h"
 #include "capture/os/users.h"
-#include "postmortem/doctor/systemd_config.h"
+#include "postmortem/doctor/failed_units.h"
 #include "postmortem/read/control_client.h"
 #include "rules/engine/engine.h"
 #include "rules/files/parse.h"

@@ -3,8 +3,6 @@
 // assignment counts (coredump.conf(5), systemd.syntax(7)).
 #pragma once
 
-#include "capture/os/result.h"
-
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -39,9 +37,5 @@ std::optional<double> systemd_span_seconds(std::string_view text);
 
 // "2G", "512M", "1.5T", "4096", to the base of 1024; "infinity": ~0.  nullopt: not a size; systemd ignores it.
 std::optional<std::uint64_t> systemd_size(std::string_view text);
-
-// Which of the units that incidents depend on have failed.  booted: systemd started this host. Otherwise there is
-// nobody to ask, which is an Error.
-Result<std::vector<std::string>> failed_units_of_systemd(bool booted);
 
 } // namespace incident::postmortem::doctor

@@ -20,7 +20,7 @@ std::string size(std::uint64_t bytes) {
 
 void add_wait(TomlKeys &out, When when, Nanoseconds threshold) {
     out.add("threshold", duration(threshold));
-    out.add("when", quoted(when_words[static_cast<int>(when)]));
+    out.add("when", quoted(word_of(when_words, when)));
 }
 
 void add(TomlKeys &out, const SignalCondition &what) {
@@ -47,7 +47,7 @@ void add(TomlKeys &out, const LatencyCondition &what) {
 }
 
 void add(TomlKeys &out, const OomCondition &what) {
-    out.add("scope", quoted(what.scope_words[static_cast<int>(what.scope)]));
+    out.add("scope", quoted(word_of(what.scope_words, what.scope)));
 }
 
 void add(TomlKeys &out, const ReclaimCondition &what) {
@@ -118,7 +118,7 @@ void add_tally(TomlKeys &out, const Condition &condition) {
     if (tally.stalled.count() > 0)
         out.add("stalled", duration(tally.stalled));
     out.add("window", duration(tally.window));
-    out.add("by", quoted(tally_by_words[static_cast<int>(tally.by)]));
+    out.add("by", quoted(word_of(tally_by_words, tally.by)));
 }
 
 } // namespace

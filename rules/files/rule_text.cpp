@@ -45,14 +45,14 @@ std::string rule_text(const Rule &rule) {
     limit.add("cooldown", toml(duration_text(rule.limit.cooldown)));
     if (rule.limit.per_hour)
         limit.add("per_hour", toml(*rule.limit.per_hour));
-    limit.add("by", toml(std::string(limit_by_words[static_cast<int>(rule.limit.by)])));
+    limit.add("by", toml(std::string(word_of(limit_by_words, rule.limit.by))));
     out += fmt::format("limit = {}\n", limit.inline_table());
 
     const Context &context = rule.context;
     out += fmt::format(
         "context = {{ stack = \"{}\", files = {}, memory = {}, host = {}, environ = {}, allocations = {} }}\n",
         size_text(context.stack_bytes), context.files, context.memory, context.host, context.environ,
-        toml(std::string(allocations_words[static_cast<int>(context.allocations)])));
+        toml(std::string(word_of(allocations_words, context.allocations))));
     if (rule.dump)
         out += dump_text(*rule.dump);
     return out;

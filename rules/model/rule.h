@@ -6,6 +6,7 @@
 
 #include <bitset>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -32,7 +33,11 @@ struct Match {
     bool operator==(const Match &) const = default;
 };
 
-// Enumerators as rule files write them: the words are in the order of the enumerators.
+// The word that rule files have for an enumerator.  Each enumeration stands with its words, in the same order.
+template <typename Enum, std::size_t N> const char *word_of(const char *const (&words)[N], Enum value) {
+    return words[static_cast<std::size_t>(value)];
+}
+
 enum class LimitBy { Rule, Process, Exe, Cgroup };
 inline constexpr const char *limit_by_words[] = {"rule", "process", "exe", "cgroup"};
 

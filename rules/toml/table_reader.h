@@ -35,7 +35,7 @@ public:
     template <typename Enum, std::size_t N>
     requires std::is_enum_v<Enum>
     void one_of(const std::string &key, const char *const (&words)[N], Enum &out) {
-        std::string word = words[static_cast<std::size_t>(out)];
+        std::string word = word_of(words, out);
         one_of(key, std::vector<std::string>(std::begin(words), std::end(words)), word);
         out = static_cast<Enum>(std::ranges::find(words, word) - words);
     }

@@ -104,6 +104,45 @@ context = { stack = "0B", files = true, memory = true, host = true, environ = fa
 )");
 }
 
+// A word and its enumerator: that the text parses to the same rule would hold of two that are exchanged as well.
+TEST(ParseRules, EachWordIsItsEnumerator) {
+    const auto rule = [](const std::string &keys) {
+        const auto rules = good_rules("[[rule]]\nname = \"r\"\nmatch = { exe = [\"/bin/a\"] }\n" + keys + "\n");
+        return rules.empty() ? Rule{.conditions = {Condition{}}} : rules[0];
+    };
+    const auto limit = [&](const std::string &by) {
+        return rule("on = \"signal\"\nlimit = { cooldown = \"1s\", by = \"" + by + "\" }").limit.by;
+    };
+    EXPECT_EQ(limit("rule"), LimitBy::Rule);
+    EXPECT_EQ(limit("process"), LimitBy::Process);
+    EXPECT_EQ(limit("exe"), LimitBy::Exe);
+    EXPECT_EQ(limit("cgroup"), LimitBy::Cgroup);
+    const auto allocations = [&](const std::string &word) {
+        return rule("on = \"signal\"\ncontext = { allocations = \"" + word + "\" }").context.allocations;
+    };
+    EXPECT_EQ(allocations("pages"), Allocations::Pages);
+    EXPECT_EQ(allocations("sizes"), Allocations::Sizes);
+    EXPECT_EQ(allocations("history"), Allocations::History);
+    const auto tally = [&](const std::string &by) {
+        return rule("on = \"reclaim\"\ncount = 2\nwindow = \"10s\"\nby = \"" + by + "\"").conditions[0].tally.by;
+    };
+    EXPECT_EQ(tally("process"), TallyBy::Process);
+    EXPECT_EQ(tally("cgroup"), TallyBy::Cgroup);
+    EXPECT_EQ(tally("host"), TallyBy::Host);
+    const auto scope = [&](const std::string &word) {
+        return std::get<OomCondition>(rule("on = \"oom\"\nscope = \"" + word + "\"").conditions[0].what).scope;
+    };
+    EXPECT_EQ(scope("any"), OomCondition::Scope::Any);
+    EXPECT_EQ(scope("cgroup"), OomCondition::Scope::Cgroup);
+    EXPECT_EQ(scope("host"), OomCondition::Scope::Host);
+    const auto when = [&](const std::string &word) {
+        const std::string keys = "on = \"latency\"\nprobe = \"uprobe:/bin/a:b\"\nthreshold = \"100ms\"\n";
+        return std::get<LatencyCondition>(rule(keys + "when = \"" + word + "\"").conditions[0].what).when;
+    };
+    EXPECT_EQ(when("return"), When::Return);
+    EXPECT_EQ(when("deadline"), When::Deadline);
+}
+
 // Of every good file: the text of a rule is the rule.
 TEST(ParseRules, TextParsesToTheSameRule) {
     std::size_t rules = 0;
