@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from lib.cgroup import cgroup
 from lib.compiled import compiled
 from lib.programs import victim
-from lib.victims import running
+from lib.victims import READ, running, until_in
 from lib.wait import until
 
 ALLOW = "[safety]\nallow_dump = true\n"
@@ -60,6 +60,7 @@ def test_not_one_that_somebody_debugs(daemon, coredump_host):
 def test_not_one_that_is_stopped(daemon, coredump_host):
     watcher = daemon(rules=rule(victim("trouble"), threshold="1s"), config=ALLOW)
     with running(victim("trouble"), "pipe", "60000") as process:
+        until_in(process, READ)
         process.send_signal(signal.SIGSTOP)
         assert "stopped" in refused(watcher, process)
 
@@ -67,6 +68,7 @@ def test_not_one_that_is_stopped(daemon, coredump_host):
 def test_not_one_in_a_frozen_cgroup(daemon, coredump_host):
     watcher = daemon(rules=rule(victim("trouble"), threshold="1s"), config=ALLOW)
     with cgroup("system.slice/frozen.service") as group, running(victim("trouble"), "pipe", "60000") as process:
+        until_in(process, READ)
         (group / "cgroup.procs").write_text(str(process.pid))
         (group / "cgroup.freeze").write_text("1")
         try:

@@ -59,6 +59,28 @@ def test_kinds_come_and_go(daemon):
     assert len(watcher.incidents()) == 2
 
 
+def slow_read(comm):
+    return (
+        f'[[rule]]\nname = "slow-read"\non = "syscall"\nsyscall = "read"\nslower_than = "1us"\nmatch = {{ comm = ["{comm}"] }}\n'
+    )
+
+
+def test_a_call_that_began_while_no_rule_was_about_its_process_is_not_judged(daemon):
+    watcher = daemon(rules=slow_read("nobody"), config='[log]\nlevel = "debug"\n')
+    with callers.told("reader") as process:
+        until(
+            lambda: callers.tell(process, "x") and f"watch reader pid {process.pid}" in watcher.log.read_text(),
+            "the daemon to decide about it",
+            watcher.tail,
+        )
+        watcher.ctl.json("status")  # what it has decided is known to the kernel side before it answers
+        assert callers.tell(process, "xx")  # and the read that it is in now begins without being recorded
+        reload(watcher, slow_read("reader"), "reloaded: 1 rules")
+        assert callers.tell(process, "xx")  # ends that one, and one that began afterwards
+        watcher.incident(process.pid)
+        assert rules(watcher)["slow-read"]["matched"] == 1
+
+
 def test_recording_goes_on_over_a_reload(daemon):
     """A process that lives through it has its calls from before it."""
     watcher = daemon(rules=CRASH_RULE)

@@ -17,7 +17,7 @@ from lib.daemon import Daemon
 from lib.heap import Heap
 from lib.heap_victim import config, is_recorded
 from lib.heap_victim import rule as heap_rule
-from lib.victims import finish, running, start
+from lib.victims import PAUSE, finish, running, start, until_in
 from lib.wait import PATIENCE, until
 
 pytestmark = pytest.mark.usefixtures("coredump_host")
@@ -216,7 +216,7 @@ def test_go_whose_functions_are_probed_at_their_entries(watcher, victims, tmp_pa
     plain, main = victims.plain[victims.go], {}
     for program, mode in ((plain, ()), (victims.go, ("probed",))):
         with running(*FIXED, program, "hold", *mode) as process:
-            until(lambda: in_pause(process.pid), "its first thread to wait")
+            until_in(process, PAUSE)
             if program == plain:
                 theirs = frames_of_living(process, plain, 2, tmp_path)[process.pid]
             process.kill()
@@ -228,8 +228,3 @@ def test_go_whose_functions_are_probed_at_their_entries(watcher, victims, tmp_pa
     assert as_told(main[victims.go]) == as_told(main[plain])
     called = [frame for frame in theirs if frame["pc"]]  # gdb shows what runtime.goexit would return to
     assert not differences(main[victims.go], called, plain), names(main[victims.go])
-
-
-def in_pause(pid):
-    with open(f"/proc/{pid}/syscall", encoding="ascii") as file:
-        return file.read().startswith("34 ")

@@ -208,7 +208,7 @@ def test_five_rules_share_one_hour(daemon, coredump_host):
     incidents = {process.pid: watcher.incident(process.pid) for process in processes}
     for process in processes:
         process.stdin.close()
-    died = [process.pid for process in processes if process.wait() == -signal.SIGABRT]
+    died = [process.pid for process in processes if process.wait(PATIENCE) == -signal.SIGABRT]
     assert len(died) == 1, watcher.tail()
     assert [pid for pid, incident in incidents.items() if incident.record["dump"]["sent"]] == died
     assert all("last hour" in i.record["dump"]["refused"] for pid, i in incidents.items() if pid not in died)

@@ -9,8 +9,7 @@ import pytest
 from lib.cgroup import inside, limited_memory
 from lib.compiled import compiled
 from lib.programs import victim
-from lib.victims import run, running
-from lib.wait import until
+from lib.victims import PAUSE, run, running, until_in
 
 pytestmark = pytest.mark.usefixtures("coredump_host")
 
@@ -165,7 +164,7 @@ def test_one_that_was_stopped_waits_for_no_page(daemon):
 
 def killed_from_outside(number):
     with running(compiled("faults.c", "-O2"), "sleep") as process:
-        until(lambda: open(f"/proc/{process.pid}/syscall", encoding="ascii").read().startswith("34 "), "it to pause")
+        until_in(process, PAUSE)
         os.kill(process.pid, number)
         process.wait()
         return process.pid

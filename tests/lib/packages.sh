@@ -22,7 +22,7 @@ TIDY_PACKAGES=(clang-tidy-19 clang-format-14 shellcheck)
 # The programs that the tests watch dying, and what the tests compare against.
 TEST_PACKAGES=(
     "${RUN_PACKAGES[@]}"
-    python3-pytest binutils systemtap-sdt-dev strace perl redis-server stress-ng iproute2
+    python3-pytest python3-pytest-timeout binutils systemtap-sdt-dev strace perl redis-server stress-ng iproute2
     postgresql-15 elfutils debuginfod dwz lldb libc6-dbg python3-prometheus-client
     libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0
     python3-greenlet # coroutines that a program may load at any time

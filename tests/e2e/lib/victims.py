@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from lib.programs import victim
-from lib.wait import PATIENCE
+from lib.wait import PATIENCE, until
 
 
 @dataclass
@@ -44,6 +44,20 @@ def waiting_victim(kind, program=victim("die")):
 
 def let_die(process):
     return finish(process, stdin=b"")
+
+
+READ, PAUSE = 0, 34  # system calls, as asm/unistd_64.h numbers them
+
+
+def is_in(pid, call):
+    """This thread is in that system call: in the kernel, which says "running" of one that is not."""
+    with open(f"/proc/{pid}/syscall", encoding="ascii") as file:
+        return file.read().startswith(f"{call} ")
+
+
+def until_in(process, call):
+    """What the C library does before, such as blocking all signals while it makes a thread, is over then."""
+    until(lambda: is_in(process.pid, call), f"it to be in system call {call}")
 
 
 @contextmanager
