@@ -280,7 +280,7 @@ private:
 
     Json clocks() const {
         const Clocks &clocks = input_.clocks;
-        return {{"trigger_ns", event_.h.t_ns},         {"seen_ns", input_.signal_seen_ns},
+        return {{"trigger_ns", event_.h.t_ns},         {"seen_ns", input_.trigger_seen.ns},
                 {"monotonic_ns", clocks.monotonic.ns}, {"boottime_ns", clocks.boottime.ns},
                 {"realtime_ns", clocks.realtime.ns},   {"boot_id", valid_utf8(clocks.boot_id)}};
     }
