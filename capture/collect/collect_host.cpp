@@ -3,7 +3,8 @@
 #include "capture/os/proc_file.h"
 
 #include <fcntl.h>
-#include <time.h>
+
+#include <algorithm>
 
 namespace incident::capture {
 
@@ -21,9 +22,9 @@ Collector file(const OsRoots &os, const char *path, const CollectLimits &limits)
             }};
 }
 
-Outcome collect_kernel_log(const std::string &device, std::uint64_t since_us, std::uint64_t cap,
+Outcome collect_kernel_log(const std::string &device, std::chrono::microseconds since, std::uint64_t cap,
                            const Deadline &deadline) {
-    KernelLog log(since_us, cap);
+    KernelLog log(since, cap);
     const auto overwritten = read_kernel_log(device, log, [&] { return deadline.passed(); });
     Outcome outcome{overwritten.has_value(), overwritten ? "" : overwritten.error().what, {}};
     if (log.cut())
@@ -36,12 +37,6 @@ Outcome collect_kernel_log(const std::string &device, std::uint64_t since_us, st
     return outcome;
 }
 
-std::uint64_t monotonic_us() {
-    timespec now{};
-    ::clock_gettime(CLOCK_MONOTONIC, &now);
-    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000 + static_cast<std::uint64_t>(now.tv_nsec) / 1000;
-}
-
 } // namespace
 
 // The order: figures of this instant first, what hardly changes last.
@@ -50,10 +45,10 @@ void collect_host(const OsRoots &os, std::chrono::seconds log, const CollectLimi
     for (const char *path : {"meminfo", "pressure/memory", "pressure/cpu", "pressure/io", "loadavg", "vmstat",
                              "buddyinfo", "uptime", "version"})
         collectors.push_back(file(os, path, limits));
-    const auto span = static_cast<std::uint64_t>(std::max<std::int64_t>(0, log.count())) * 1'000'000;
-    collectors.push_back(
-        {"kernel_log", [device = os.dev_kmsg, since = kernel_log_since(monotonic_us(), span), cap = limits.file_cap](
-                           const Deadline &deadline) { return collect_kernel_log(device, since, cap, deadline); }});
+    const auto from = kernel_log_since(MonotonicTime::now(), std::max(log, std::chrono::seconds(0)));
+    collectors.push_back({"kernel_log", [device = os.dev_kmsg, from, cap = limits.file_cap](const Deadline &deadline) {
+                              return collect_kernel_log(device, from, cap, deadline);
+                          }});
     run_collectors(std::move(collectors), {}, limits.deadline, into);
 }
 

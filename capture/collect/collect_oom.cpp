@@ -9,8 +9,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 
-#include <ctime>
-
 namespace incident::capture {
 
 namespace {
@@ -75,10 +73,7 @@ void read_oom_log(std::string_view log, std::uint32_t pid, OomTrigger &into) {
 }
 
 std::string recent_kernel_log(const OsRoots &os, std::chrono::seconds span) {
-    timespec now{};
-    ::clock_gettime(CLOCK_MONOTONIC, &now);
-    const std::uint64_t now_us = static_cast<std::uint64_t>(now.tv_sec) * 1'000'000 + now.tv_nsec / 1000;
-    KernelLog log(kernel_log_since(now_us, static_cast<std::uint64_t>(span.count()) * 1'000'000), log_cap);
+    KernelLog log(kernel_log_since(MonotonicTime::now(), span), log_cap);
     const Deadline deadline(log_patience); // whoever floods the log does not keep its readers for ever
     (void)read_kernel_log(os.dev_kmsg, log, [&] { return deadline.passed(); });
     return log.text(); // what was read before an error is worth having

@@ -190,7 +190,7 @@ std::string check_start(const Target &target) {
     if (target.process.is(*stat))
         return "";
     return "pid " + std::to_string(target.process.pid) + " is another process: it started at tick " +
-           std::to_string(stat->start_ticks) + ", not " + std::to_string(start_ticks_of(target.process.start.ns));
+           std::to_string(stat->start_ticks) + ", not " + std::to_string(start_ticks_of(target.process.start));
 }
 
 std::string before(Target &target) {

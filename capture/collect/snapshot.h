@@ -137,7 +137,7 @@ struct IncidentInput {
     std::vector<ProbeState> probes;
     std::optional<Gap> gap; // before this run of incidentd
     CostRecord cost;
-    std::uint64_t signal_seen_ns = 0; // when the daemon read the trigger (monotonic)
+    MonotonicTime trigger_seen; // when the daemon read the trigger
 };
 
 } // namespace incident::capture

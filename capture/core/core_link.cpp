@@ -12,7 +12,6 @@
 #include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include <algorithm>
 #include <vector>
@@ -49,12 +48,15 @@ CoreEntry read_entry(sd_journal *journal) {
     if (::sd_journal_get_cursor(journal, &cursor) >= 0)
         entry.cursor = cursor;
     ::free(cursor);
-    (void)::sd_journal_get_realtime_usec(journal, &entry.written_us);
+    const auto wall = [](std::uint64_t us) { return WallTime{us * 1000}; };
+    std::uint64_t written_us = 0;
+    (void)::sd_journal_get_realtime_usec(journal, &written_us);
+    entry.written = wall(written_us);
     entry.signal = whole_number<int>(field(journal, "COREDUMP_SIGNAL")).value_or(0);
     entry.uid = whole_number<std::uint32_t>(field(journal, "COREDUMP_UID"));
     entry.exe = field(journal, "COREDUMP_EXE");
     entry.auxv = field(journal, "COREDUMP_PROC_AUXV");
-    entry.death_us = whole_number<std::uint64_t>(field(journal, "COREDUMP_TIMESTAMP")).value_or(0);
+    entry.death = wall(whole_number<std::uint64_t>(field(journal, "COREDUMP_TIMESTAMP")).value_or(0));
     entry.file = field(journal, "COREDUMP_FILENAME");
     entry.truncated = field(journal, "COREDUMP_TRUNCATED") == "1";
     entry.embedded = entry.file.empty() && !field(journal, "COREDUMP").empty();
@@ -91,12 +93,6 @@ void resolve_file(const OsRoots &os, const CoreEntry &entry, CoreLink &link) {
         link.reason += "; the core is truncated";
 }
 
-std::uint64_t realtime_ns() {
-    timespec now{};
-    ::clock_gettime(CLOCK_REALTIME, &now);
-    return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
-}
-
 bool dump_under_way(const OsRoots &os, const DeathIdentity &death) {
     if (const auto dir = ProcessDir::open(os, death.process.pid)) {
         const auto stat = dir->stat();
@@ -108,8 +104,7 @@ bool dump_under_way(const OsRoots &os, const DeathIdentity &death) {
     }
     const auto limit = read_proc_file(AT_FDCWD, (os.proc + "/sys/kernel/core_pipe_limit").c_str(), 64);
     const bool waits = limit && limit->bytes != "0\n";
-    const std::uint64_t now = realtime_ns();
-    return now < death.time.ns + (waits ? LAG_NS : LAG_UNLIMITED_NS);
+    return WallTime::now() < death.time + (waits ? LAG_NS : LAG_UNLIMITED_NS);
 }
 
 } // namespace

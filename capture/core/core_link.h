@@ -18,10 +18,10 @@ struct DeathIdentity {
     std::string exe; // may be ""
     std::string comm;
     int signal = 0;
-    WallTime time;                        // of the death
-    std::uint64_t boottime_offset_ns = 0; // realtime - boottime, when captured
-    std::string auxv;                     // raw bytes, from /proc/PID/auxv or mm->saved_auxv; "" unknown
-    std::uint32_t uid = ~0u;              // real uid as the initial user namespace sees it; ~0: unknown
+    WallTime time;           // of the death
+    WallTime started;        // the process's start; 0: unknown
+    std::string auxv;        // raw bytes, from /proc/PID/auxv or mm->saved_auxv; "" unknown
+    std::uint32_t uid = ~0u; // real uid as the initial user namespace sees it; ~0: unknown
 };
 
 enum class Join { Exact, Window, None };

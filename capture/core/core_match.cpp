@@ -55,8 +55,8 @@ std::string seconds(std::int64_t ns) {
 
 // Of the dump's time after our death; negative: before it.
 std::int64_t delay(const CoreEntry &entry, const DeathIdentity &death) {
-    const std::uint64_t us = entry.death_us != 0 ? entry.death_us : entry.written_us;
-    return static_cast<std::int64_t>(us * 1000 - death.time.ns);
+    const WallTime dumped = entry.death.ns != 0 ? entry.death : entry.written;
+    return static_cast<std::int64_t>(dumped.ns - death.time.ns);
 }
 
 // "" or why the entry cannot be that of this death.
@@ -72,12 +72,11 @@ std::string contradiction(const CoreEntry &entry, const DeathIdentity &death, st
         return "it is of another program";
     if (!same_image && death.signal != 0 && entry.signal != 0 && entry.signal != death.signal)
         return "it is of another signal (" + std::to_string(entry.signal) + ")";
-    if (late < EARLIEST || entry.written_us * 1000 + SECOND < death.time.ns)
+    if (late < EARLIEST || entry.written + SECOND < death.time)
         return "it is older than the death";
     if (late > WINDOW)
         return "it is of a dump " + seconds(late) + " after the death";
-    if (death.process.start.ns != 0 && death.boottime_offset_ns != 0 && entry.death_us != 0 &&
-        entry.death_us * 1000 + SECOND + COARSE < death.process.start.ns + death.boottime_offset_ns)
+    if (death.started.ns != 0 && entry.death.ns != 0 && entry.death + SECOND + COARSE < death.started)
         return "it is older than the process";
     return "";
 }
@@ -99,7 +98,7 @@ Judgement judge(const CoreEntry &entry, const DeathIdentity &death) {
     lacks(entry.signal == 0, "the entry names no signal");
     lacks(death.signal != 0 && entry.signal != 0 && entry.signal != death.signal,
           "it died of signal " + std::to_string(entry.signal) + ", not " + std::to_string(death.signal));
-    lacks(entry.death_us == 0, "the entry names no time of death");
+    lacks(entry.death.ns == 0, "the entry names no time of death");
     lacks(late > LATEST, "the dump began " + seconds(late) + " after the death");
     const std::string same = std::string("same boot, pid") + (same_image ? ", auxiliary vector" : "");
     if (!missing.empty())

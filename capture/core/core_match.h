@@ -14,8 +14,8 @@ struct CoreEntry {
     int signal = 0;                          // COREDUMP_SIGNAL, 0: absent or not a number
     std::optional<std::uint32_t> uid;        // COREDUMP_UID
     std::string exe, auxv;                   // COREDUMP_EXE, COREDUMP_PROC_AUXV
-    std::uint64_t death_us = 0;              // COREDUMP_TIMESTAMP: whole seconds; 0: absent
-    std::uint64_t written_us = 0;            // when journald received it
+    WallTime death;                          // COREDUMP_TIMESTAMP: whole seconds; 0: absent
+    WallTime written;                        // when journald received it
     std::string file;                        // COREDUMP_FILENAME
     bool truncated = false;                  // COREDUMP_TRUNCATED=1
     bool embedded = false;                   // has COREDUMP=, the core itself

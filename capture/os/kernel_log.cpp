@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <vector>
 
 namespace incident::capture {
@@ -33,7 +34,7 @@ void KernelLog::add(std::string_view record) {
     std::uint64_t priority = 0, sequence = 0, us = 0;
     // "6,339,5140900,-,caller=T1": the fields after the time may grow.
     if (semicolon == std::string_view::npos || !take_number(head, ',', priority) || !take_number(head, ',', sequence) ||
-        !take_number(head, ',', us) || us < since_us_)
+        !take_number(head, ',', us) || us < static_cast<std::uint64_t>(since_.count()))
         return;
     lines_.push_back(
         fmt::format("[{}.{:06}] <{}> {}\n", us / 1'000'000, us % 1'000'000, priority, line.substr(semicolon + 1)));
@@ -83,9 +84,9 @@ Result<std::uint64_t> read_kernel_log(const std::string &device, KernelLog &into
     }
 }
 
-std::uint64_t kernel_log_since(std::uint64_t now_us, std::uint64_t span_us) {
-    const std::uint64_t before = span_us + now_us / 20'000;
-    return now_us > before ? now_us - before : 0;
+std::chrono::microseconds kernel_log_since(MonotonicTime now, std::chrono::microseconds span) {
+    const std::chrono::microseconds up(now.ns / 1000);
+    return std::max(up - span - up / 20'000, std::chrono::microseconds(0));
 }
 
 } // namespace incident::capture

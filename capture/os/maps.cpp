@@ -56,8 +56,8 @@ private:
 std::optional<Mapping> parse_mapping(std::string_view line) {
     Mapping mapping;
     Fields fields(line);
-    if (!fields.number(mapping.start, 16, '-') || !fields.number(mapping.end, 16, ' ') ||
-        !fields.permissions(mapping) || !fields.number(mapping.offset, 16, ' ') ||
+    if (!fields.number(mapping.start.value, 16, '-') || !fields.number(mapping.end.value, 16, ' ') ||
+        !fields.permissions(mapping) || !fields.number(mapping.offset.value, 16, ' ') ||
         !fields.number(mapping.major, 16, ':') || !fields.number(mapping.minor, 16, ' ') ||
         !fields.number(mapping.inode, 10, ' ') || mapping.end <= mapping.start)
         return std::nullopt;
@@ -91,7 +91,7 @@ Maps Maps::of(std::vector<Mapping> mappings) {
     return maps;
 }
 
-const Mapping *Maps::find(std::uint64_t address) const {
+const Mapping *Maps::find(UserAddress address) const {
     auto it = std::ranges::upper_bound(mappings_, address, {}, &Mapping::start);
     if (it == mappings_.begin())
         return nullptr;

@@ -1,6 +1,8 @@
 // Finds mappings by address in the text of /proc/PID/maps.  The process chooses the paths in it, so they are hostile.
 #pragma once
 
+#include "capture/os/address.h"
+
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -9,8 +11,8 @@
 namespace incident::capture {
 
 struct Mapping {
-    std::uint64_t start = 0, end = 0; // [start, end)
-    std::uint64_t offset = 0;         // in the file, bytes
+    UserAddress start, end; // [start, end)
+    FileOffset offset;      // of start
     std::uint64_t inode = 0;
     std::uint32_t major = 0, minor = 0; // of the file system's device
     bool read = false, write = false, execute = false, shared = false;
@@ -18,6 +20,7 @@ struct Mapping {
     std::string path;     // as the kernel prints it (newline as \012); "[heap]", "[vdso]"; "": anonymous
 
     bool is_file() const { return path.starts_with('/') && inode != 0; }
+    FileOffset offset_of(UserAddress address) const { return offset + (address - start); }
 };
 
 class Maps {
@@ -29,7 +32,7 @@ public:
     static Maps of(std::vector<Mapping> mappings);
 
     // The mapping that contains the address; null if none does.
-    const Mapping *find(std::uint64_t address) const;
+    const Mapping *find(UserAddress address) const;
     const std::vector<Mapping> &all() const { return mappings_; } // by start
     bool empty() const { return mappings_.empty(); }
 

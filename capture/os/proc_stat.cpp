@@ -32,9 +32,9 @@ std::optional<ProcStat> parse_proc_stat(std::string_view text) {
     return stat;
 }
 
-std::uint64_t start_ticks_of(std::uint64_t start_boot_ns) {
+std::uint64_t start_ticks_of(BootTime start) {
     static const long per_second = ::sysconf(_SC_CLK_TCK); // USER_HZ
-    return start_boot_ns / (1'000'000'000ull / static_cast<std::uint64_t>(per_second > 0 ? per_second : 100));
+    return start.ns / (1'000'000'000ull / static_cast<std::uint64_t>(per_second > 0 ? per_second : 100));
 }
 
 } // namespace incident::capture

@@ -1,6 +1,8 @@
 // Reads /proc/PID/stat, and converts the kernel's start times to those in it.
 #pragma once
 
+#include "capture/os/instant.h"
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -19,8 +21,8 @@ struct ProcStat {
 // comm may hold blanks, newlines and parentheses, so it ends at the last ')'.
 std::optional<ProcStat> parse_proc_stat(std::string_view text);
 
-// Converts task->start_boottime (ns; process_start_boot_ns in event.h) to the clock ticks of field 22, rounded down as
-// the kernel does (nsec_to_clock_t).
-std::uint64_t start_ticks_of(std::uint64_t start_boot_ns);
+// Converts task->start_boottime (process_start_boot_ns in event.h) to the clock ticks of field 22, rounded down as the
+// kernel does (nsec_to_clock_t).
+std::uint64_t start_ticks_of(BootTime start);
 
 } // namespace incident::capture

@@ -51,7 +51,7 @@ std::optional<Mapping> as_maps_shows(int fd) {
     const auto text = read_proc_file(AT_FDCWD, "/proc/self/maps", cap);
     ::munmap(at, length);
     const Maps maps = Maps::parse(text ? text->bytes : "");
-    const Mapping *own = maps.find(reinterpret_cast<std::uintptr_t>(at));
+    const Mapping *own = maps.find(UserAddress(reinterpret_cast<std::uintptr_t>(at)));
     return own ? std::optional(*own) : std::nullopt;
 }
 
@@ -93,7 +93,7 @@ Result<UniqueFd> open_executable_of(int process) {
 
 Result<UniqueFd> open_mapped(int process, const Mapping &mapping) {
     if (process >= 0) { // by the kernel's own link to what is mapped there now
-        const std::string link = fmt::format("map_files/{:x}-{:x}", mapping.start, mapping.end);
+        const std::string link = fmt::format("map_files/{:x}-{:x}", mapping.start.value, mapping.end.value);
         const UniqueFd found(retry([&] { return ::openat(process, link.c_str(), O_PATH | O_CLOEXEC); }));
         if (found) {
             auto file = reopen(found);

@@ -17,10 +17,10 @@ struct ProcessRef {
 
     auto operator<=>(const ProcessRef &) const = default;
     // Whether a process whose start was read in /proc is this one.  /proc shows the start only in clock ticks.
-    bool is(const ProcStat &stat) const { return pid == stat.pid && start_ticks_of(start.ns) == stat.start_ticks; }
+    bool is(const ProcStat &stat) const { return pid == stat.pid && start_ticks_of(start) == stat.start_ticks; }
     // Whether both are the same process, if one of the two starts was read in /proc.
     bool same_to_a_tick(const ProcessRef &other) const {
-        return pid == other.pid && start_ticks_of(start.ns) == start_ticks_of(other.start.ns);
+        return pid == other.pid && start_ticks_of(start) == start_ticks_of(other.start);
     }
 };
 

@@ -1,6 +1,8 @@
 // Parses what OpenZFS says in /proc/spl/kstat/zfs.  It does no I/O.
 #pragma once
 
+#include "capture/os/instant.h"
+
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -9,8 +11,8 @@
 namespace incident::capture {
 
 // One transaction group: a line of POOL/txgs (module/zfs/spa_stats.c,
-// spa_txg_history_show).  The times are ns of CLOCK_MONOTONIC_RAW (gethrtime(),
-// include/os/linux/spl/sys/time.h).  A span is 0 until its phase is over.
+// spa_txg_history_show).  birth_ns is a RawTime (gethrtime(), include/os/linux/spl/sys/time.h).  A span is 0 until its
+// phase is over.
 struct TxgRow {
     std::uint64_t txg = 0;
     std::uint64_t birth_ns = 0;
@@ -23,7 +25,7 @@ struct TxgRow {
     // the group is committed.
     bool syncing() const { return state == 'S'; }
     bool committed() const { return state == 'C'; }
-    std::uint64_t sync_start_ns() const { return birth_ns + open_ns + quiesce_ns + wait_ns; }
+    RawTime sync_start() const { return {birth_ns + open_ns + quiesce_ns + wait_ns}; }
 };
 
 // Oldest first, as in the file.  The names in the header find the columns, and a line that does not fit is left out.

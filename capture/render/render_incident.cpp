@@ -134,12 +134,12 @@ private:
     }
 
     std::string place_text(std::uint64_t ip) {
-        const Mapping *mapping = modules_.mapping(ip);
+        const Mapping *mapping = modules_.mapping(UserAddress(ip));
         if (!mapping)
             return hex_text(ip) + " (in no mapping)";
         const std::string path = redactor_.text(mapping->path);
         const std::string name = path.empty() ? "anonymous memory" : path.substr(path.rfind('/') + 1);
-        return name + "+" + hex_text(Modules::file_offset(*mapping, ip));
+        return name + "+" + hex_text(mapping->offset_of(UserAddress(ip)).value);
     }
 
     // si_code > 0 of a synchronous signal: si_addr counts (sigaction(2))
@@ -280,7 +280,7 @@ private:
 
     Json clocks() const {
         const Clocks &clocks = input_.clocks;
-        return {{"trigger_ns", event_.h.t_ns},         {"seen_ns", input_.signal_seen_ns},
+        return {{"trigger_ns", event_.h.t_ns},         {"seen_ns", input_.trigger_seen.ns},
                 {"monotonic_ns", clocks.monotonic.ns}, {"boottime_ns", clocks.boottime.ns},
                 {"realtime_ns", clocks.realtime.ns},   {"boot_id", valid_utf8(clocks.boot_id)}};
     }

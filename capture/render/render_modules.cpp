@@ -20,9 +20,9 @@ Maps kernel_maps(const bpf::death_event &event) {
         if (vma.end <= vma.start)
             continue;
         Mapping &mapping = mappings.emplace_back();
-        mapping.start = vma.start;
-        mapping.end = vma.end;
-        mapping.offset = vma.page_offset * page_size;
+        mapping.start = UserAddress(vma.start);
+        mapping.end = UserAddress(vma.end);
+        mapping.offset = FileOffset(vma.page_offset * page_size);
         mapping.inode = vma.inode;
         mapping.major = vma.device >> 20;
         mapping.minor = vma.device & 0xfffff;
@@ -44,7 +44,7 @@ Modules::Modules(const RenderContext &context) : context_(context) {
     if (!whole_)
         maps_ = kernel_maps(context.input.process.event);
     for (const bpf::elf_head &head : context.input.process.event.elf) {
-        const Mapping *first = head.address ? maps_.find(head.address) : nullptr;
+        const Mapping *first = head.address ? maps_.find(UserAddress(head.address)) : nullptr;
         if (!first || first->inode == 0)
             continue;
         std::string id = build_id_of_head(head.bytes, std::min<std::size_t>(head.length, ELF_HEAD_LEN));
@@ -56,7 +56,8 @@ Modules::Modules(const RenderContext &context) : context_(context) {
     const auto &threads = context.input.process.threads;
     if (whole_ || !head.address || threads.empty() || !threads.front().event)
         return;
-    if (const Mapping *at = maps_.find(threads.front().event->regs.ip); at && at->inode && head.address <= at->start) {
+    const Mapping *at = maps_.find(UserAddress(threads.front().event->regs.ip));
+    if (at && at->inode && UserAddress(head.address) <= at->start) {
         std::string id = build_id_of_head(head.bytes, std::min<std::size_t>(head.length, ELF_HEAD_LEN));
         if (!id.empty())
             build_ids_.emplace(std::pair(at->inode, at->path), std::move(id));

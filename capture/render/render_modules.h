@@ -15,9 +15,9 @@ public:
     explicit Modules(const RenderContext &context);
 
     // The mapping that contains the address; null if no known mapping does.
-    const Mapping *mapping(std::uint64_t address) const { return maps_.find(address); }
+    const Mapping *mapping(UserAddress address) const { return maps_.find(address); }
     const std::vector<Mapping> &all() const { return maps_.all(); }
-    bool executable(std::uint64_t address) const {
+    bool executable(UserAddress address) const {
         const Mapping *found = mapping(address);
         return found && found->execute;
     }
@@ -25,9 +25,6 @@ public:
     const std::string &build_id(const Mapping &mapping) const;
     // false: maps_ come from the kernel side and cover only the addresses in the registers
     bool whole() const { return whole_; }
-    static std::uint64_t file_offset(const Mapping &mapping, std::uint64_t address) {
-        return address - mapping.start + mapping.offset;
-    }
 
 private:
     const RenderContext &context_;

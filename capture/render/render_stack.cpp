@@ -31,8 +31,8 @@ StackWalk walk_stack(const ThreadSnapshot &thread, const Modules &modules) {
         return walk;
     }
     // A call into nowhere has pushed where it came from, and nothing since.
-    if (!modules.executable(regs.ip))
-        if (const auto caller = stack_word(thread, regs.sp); caller && modules.executable(*caller)) {
+    if (!modules.executable(UserAddress(regs.ip)))
+        if (const auto caller = stack_word(thread, regs.sp); caller && modules.executable(UserAddress(*caller))) {
             walk.frames.push_back(*caller);
             walk.how = "instruction pointer, return address at the stack pointer";
         }
@@ -49,7 +49,7 @@ StackWalk walk_stack(const ThreadSnapshot &thread, const Modules &modules) {
             walk.stopped = "beyond the captured bytes of the stack";
             return walk;
         }
-        if (!modules.executable(*caller)) {
+        if (!modules.executable(UserAddress(*caller))) {
             walk.stopped = modules.whole() ? "the next return address is not in an executable mapping"
                                            : "the next return address is in no mapping known (maps were not read)";
             return walk;

@@ -200,11 +200,11 @@ private:
     Json frame_json(std::uint64_t ip) {
         Json frame;
         frame["ip"] = hex_text(ip);
-        const Mapping *mapping = modules_.mapping(ip);
+        const Mapping *mapping = modules_.mapping(UserAddress(ip));
         frame["module"] = mapping && !mapping->path.empty() ? Json(valid_utf8(redactor_.text(mapping->path))) : Json();
         const std::string &build_id = mapping ? modules_.build_id(*mapping) : std::string();
         frame["build_id"] = build_id.empty() ? Json() : Json(build_id);
-        frame["offset"] = mapping ? Json(hex_text(Modules::file_offset(*mapping, ip))) : Json();
+        frame["offset"] = mapping ? Json(hex_text(mapping->offset_of(UserAddress(ip)).value)) : Json();
         for (const char *later : {"symbol", "file", "line"}) // the reader's work
             frame[later] = nullptr;
         frame["inline"] = false;

@@ -41,7 +41,7 @@ void Assembler::take(std::span<const std::uint8_t> bytes) {
         on_maps(bytes);
         break;
     case bpf::EVENT_RETURNS:
-        returns_.insert_or_assign({header->tid, header->thread_start_boot_ns}, capture::return_probes_of(bytes));
+        returns_.insert_or_assign({header->tid, {header->thread_start_boot_ns}}, capture::return_probes_of(bytes));
         break;
     case bpf::EVENT_POINTERS:
         on_pointers(bytes);

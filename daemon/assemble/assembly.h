@@ -131,7 +131,7 @@ private:
     OomKills ooms_;
     std::map<Key, Assembly> assemblies_;
     // By tid and start of the thread.  They arrive before the thread's own event, which takes them out.
-    std::map<std::pair<std::uint32_t, std::uint64_t>, capture::ReturnProbes> returns_;
+    std::map<std::pair<std::uint32_t, capture::BootTime>, capture::ReturnProbes> returns_;
     std::set<capture::ProcessRef> expected_deaths_; // see expect_death(); bounded
     AssemblyCounters counters_;
     LossCounts quiet_losses_; // as of the last time no assembly was open; later losses concern the next assembly

@@ -53,7 +53,7 @@ void Assembler::on_death(const bpf::death_event &event) {
     assembly.input.process.threads_expected = event.threads;
     assembly.input.process.entry = recorder_.process(event.h.tgid);
     assembly.input.clocks = clock_.read(boot_id_);
-    assembly.input.signal_seen_ns = assembly.input.clocks.monotonic.ns;
+    assembly.input.trigger_seen = assembly.input.clocks.monotonic;
     assembly.last_event_ns = assembly.input.clocks.monotonic.ns;
     assembly.process_seen = assembly.context_expected = true;
     decide_death(assembly);

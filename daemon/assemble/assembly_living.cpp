@@ -43,7 +43,8 @@ void Assembler::occur(Occurrence occurrence) {
     assembly.facts.comm.copy(event.leader_comm, COMM_LEN - 1);
     occurrence.comm.copy(event.comm, COMM_LEN - 1);
     assembly.input.clocks = clock_.read(boot_id_);
-    assembly.input.signal_seen_ns = assembly.last_event_ns = assembly.input.clocks.monotonic.ns;
+    assembly.input.trigger_seen = assembly.input.clocks.monotonic;
+    assembly.last_event_ns = assembly.input.clocks.monotonic.ns;
     assembly.context_expected = occurrence.captured;
     assembly.dumped = occurrence.dumped;
     ask_rules(assembly, occurrence.event);

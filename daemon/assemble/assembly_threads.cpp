@@ -28,7 +28,7 @@ void Assembler::on_thread(std::span<const std::uint8_t> bytes) {
     auto stack = bytes.subspan(sizeof(bpf::thread_event));
     stack = stack.first(std::min<std::size_t>(stack.size(), event->stack_length));
     std::optional<capture::ReturnProbes> returns;
-    if (auto pending = returns_.extract({event->h.tid, event->h.thread_start_boot_ns}))
+    if (auto pending = returns_.extract({event->h.tid, {event->h.thread_start_boot_ns}}))
         returns = std::move(pending.mapped());
     if (event->role == bpf::ROLE_LIVING) {
         for (auto &[key, assembly] : assemblies_)

@@ -199,7 +199,7 @@ Result<rules::ProcessFacts> Dumper::read(const capture::ProcessRef &process) con
     const auto live = capture::identify(os_, process.pid);
     if (!live)
         return fail("the process is gone");
-    if (live->start_ticks != capture::start_ticks_of(process.start.ns))
+    if (live->start_ticks != capture::start_ticks_of(process.start))
         return fail("the process is gone, its pid is another's now");
     if (live->exe.empty())
         return fail("kernel threads and processes without an executable are never signalled");

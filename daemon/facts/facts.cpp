@@ -30,7 +30,7 @@ void tidy(bpf::kernel_path &path) {
 // The live process's own word, where it still is that process.
 void refine(rules::ProcessFacts &facts, const capture::OsRoots &os) {
     const auto live = capture::identify(os, facts.pid);
-    if (!live || live->start_ticks != capture::start_ticks_of(facts.start_boot_ns))
+    if (!live || live->start_ticks != capture::start_ticks_of({facts.start_boot_ns}))
         return;
     if (!live->exe.empty())
         facts.exe = live->exe;

@@ -42,7 +42,7 @@ rules::ProcessFacts FactsCache::read(const capture::ProcessRef &process, const s
     if (process.pid == 0)
         return facts; // the idle task
     const auto live = capture::identify(os_, process.pid);
-    if (!live || live->start_ticks != capture::start_ticks_of(process.start.ns))
+    if (!live || live->start_ticks != capture::start_ticks_of(process.start))
         return facts;
     facts.comm = live->comm;
     facts.exe = live->exe;

@@ -111,10 +111,10 @@ bool ElfImage::has_section(std::string_view name) const {
     return std::ranges::any_of(sections_, [&](const Section &s) { return s.name == name; });
 }
 
-std::optional<std::uint64_t> ElfImage::section_address(std::string_view name) const {
+std::optional<LinkAddress> ElfImage::section_address(std::string_view name) const {
     for (const auto &section : sections_)
         if (section.name == name)
-            return section.header.sh_addr;
+            return LinkAddress(section.header.sh_addr);
     return std::nullopt;
 }
 
@@ -126,39 +126,41 @@ bool ElfImage::has_dynamic_symbols() const {
     return section_of_type(SHT_DYNSYM) != nullptr;
 }
 
-std::optional<std::uint64_t> ElfImage::file_offset(std::uint64_t address, bool executable) const {
+std::optional<FileOffset> ElfImage::file_offset(LinkAddress address, bool executable) const {
     for (const auto &segment : segments_) {
         if (executable && !(segment.p_flags & PF_X))
             continue;
-        if (address < segment.p_vaddr || address - segment.p_vaddr >= segment.p_filesz)
+        const LinkAddress start(segment.p_vaddr);
+        if (address < start || address - start >= segment.p_filesz)
             continue;
         std::uint64_t offset = 0;
-        if (!__builtin_add_overflow(segment.p_offset, address - segment.p_vaddr, &offset) && offset < size_)
-            return offset;
+        if (!__builtin_add_overflow(segment.p_offset, address - start, &offset) && offset < size_)
+            return FileOffset(offset);
     }
     return std::nullopt;
 }
 
-std::vector<std::uint8_t> ElfImage::bytes(std::uint64_t address, std::size_t length) const {
+std::vector<std::uint8_t> ElfImage::bytes(LinkAddress address, std::size_t length) const {
     const auto offset = file_offset(address, false);
     if (!offset)
         return {};
-    std::vector<std::uint8_t> data(std::min<std::uint64_t>(length, size_ - *offset));
-    if (!read_at(*offset, data.data(), data.size()))
+    std::vector<std::uint8_t> data(std::min<std::uint64_t>(length, size_ - offset->value));
+    if (!read_at(offset->value, data.data(), data.size()))
         return {};
     return data;
 }
 
 void ElfImage::walk_code(std::size_t overlap,
-                         const std::function<bool(std::uint64_t, std::span<const std::uint8_t>)> &each) const {
+                         const std::function<bool(LinkAddress, std::span<const std::uint8_t>)> &each) const {
     constexpr std::uint64_t piece = 1ull << 20;
     std::uint64_t walked = 0;
     for (const auto &segment : segments_) {
         if (!(segment.p_flags & PF_X))
             continue;
         for (std::uint64_t done = 0; done < segment.p_filesz && walked < code_max; done += piece, walked += piece) {
-            const auto code = bytes(segment.p_vaddr + done, std::min(piece + overlap, segment.p_filesz - done));
-            if (code.empty() || !each(segment.p_vaddr + done, code))
+            const LinkAddress at(segment.p_vaddr + done);
+            const auto code = bytes(at, std::min(piece + overlap, segment.p_filesz - done));
+            if (code.empty() || !each(at, code))
                 return;
         }
     }
@@ -226,7 +228,7 @@ Status ElfImage::walk_table(const Section &table, const std::function<bool(const
             symbol.name = string_at(*names, symbols[i].st_name);
             if (symbol.name.empty())
                 continue;
-            symbol.address = symbols[i].st_value;
+            symbol.address = LinkAddress(symbols[i].st_value);
             symbol.size = symbols[i].st_size;
             symbol.type = ELF64_ST_TYPE(symbols[i].st_info);
             symbol.binding = ELF64_ST_BIND(symbols[i].st_info);

@@ -3,6 +3,7 @@
 // SIGBUS here) or fill it with anything.  Every offset is checked, and every table has a limit that is named below.
 #pragma once
 
+#include "capture/os/address.h"
 #include "capture/os/elf_headers.h"
 #include "capture/os/result.h"
 
@@ -18,11 +19,15 @@
 
 namespace incident::daemon {
 
+using capture::FileOffset;
+using capture::LinkAddress;
+
 struct ElfSymbol {
     std::string_view name;       // without version; valid during the walk only
     std::string_view version;    // "" : none
     bool default_version = true; // "@@", or none
-    std::uint64_t address = 0, size = 0;
+    LinkAddress address;
+    std::uint64_t size = 0;
     unsigned char type = 0, binding = 0; // STT_*, STB_*
     bool defined = false;
 };
@@ -47,19 +52,19 @@ public:
     // Error: not an x86-64 program or library.
     static Result<ElfImage> read(int fd);
 
-    // Where [address, address + length) of the running program is in the file (the address is that before relocation by
-    // the load address); nullopt if no segment holds it.  executable: only segments that can be executed count.
-    std::optional<std::uint64_t> file_offset(std::uint64_t address, bool executable) const;
+    // Where the file has the byte that a program has at the address; nullopt if no segment holds it.  executable: only
+    // segments that can be executed count.
+    std::optional<FileOffset> file_offset(LinkAddress address, bool executable) const;
     // Up to `length` bytes there.
-    std::vector<std::uint8_t> bytes(std::uint64_t address, std::size_t length) const;
+    std::vector<std::uint8_t> bytes(LinkAddress address, std::size_t length) const;
 
     // Calls `each` for each piece of the executable segments until it returns false.  The last `overlap` bytes of a
     // piece are also the first of the next.
     void walk_code(std::size_t overlap,
-                   const std::function<bool(std::uint64_t address, std::span<const std::uint8_t>)> &each) const;
+                   const std::function<bool(LinkAddress address, std::span<const std::uint8_t>)> &each) const;
 
     bool has_section(std::string_view name) const;
-    std::optional<std::uint64_t> section_address(std::string_view name) const;
+    std::optional<LinkAddress> section_address(std::string_view name) const;
     bool has_symbols() const;         // .symtab: the file is not stripped
     bool has_dynamic_symbols() const; // .dynsym
     // Calls `each` for each symbol of .symtab and .dynsym until it returns false.  Error: a table is larger than its

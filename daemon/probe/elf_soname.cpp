@@ -1,5 +1,6 @@
 #include "daemon/probe/elf_soname.h"
 
+#include "capture/os/address.h"
 #include "capture/os/dir_at.h"
 #include "capture/os/elf_headers.h"
 #include "capture/os/process_files.h"
@@ -22,18 +23,20 @@ constexpr std::size_t entries_max = 4096;      // of the dynamic section
 constexpr std::uint64_t cache_max = 16u << 20; // bytes
 constexpr std::uint32_t cache_libraries_max = 100'000;
 
-std::optional<std::uint64_t> offset_of(const std::vector<Elf64_Phdr> &segments, std::uint64_t address) {
+std::optional<capture::FileOffset> offset_of(const std::vector<Elf64_Phdr> &segments, capture::LinkAddress address) {
     for (const auto &segment : segments)
-        if (segment.p_type == PT_LOAD && address >= segment.p_vaddr && address - segment.p_vaddr < segment.p_filesz)
-            return segment.p_offset + (address - segment.p_vaddr);
+        if (const capture::LinkAddress start(segment.p_vaddr);
+            segment.p_type == PT_LOAD && address >= start && address - start < segment.p_filesz)
+            return capture::FileOffset(segment.p_offset) + (address - start);
     return std::nullopt;
 }
 
-std::string string_at(int fd, std::uint64_t offset) {
+std::string string_at(int fd, capture::FileOffset offset) {
     char text[soname_max + 1];
     std::size_t length = 0;
     while (length < sizeof(text)) { // the file may end before
-        const ssize_t got = ::pread(fd, text + length, sizeof(text) - length, static_cast<off_t>(offset + length));
+        const ssize_t got =
+            ::pread(fd, text + length, sizeof(text) - length, static_cast<off_t>((offset + length).value));
         if (got <= 0)
             break;
         length += static_cast<std::size_t>(got);
@@ -59,19 +62,21 @@ std::string elf_soname(int fd) {
     std::vector<Elf64_Dyn> entries(std::min<std::uint64_t>(dynamic->p_filesz / sizeof(Elf64_Dyn), entries_max));
     if (!read(dynamic->p_offset, {reinterpret_cast<char *>(entries.data()), entries.size() * sizeof(Elf64_Dyn)}))
         return {};
-    std::optional<std::uint64_t> name, names;
+    std::optional<std::uint64_t> name; // from the beginning of the names
+    std::optional<capture::FileOffset> names;
     for (const auto &entry : entries) {
         if (entry.d_tag == DT_NULL)
             break;
         if (entry.d_tag == DT_SONAME)
             name = entry.d_un.d_val;
         else if (entry.d_tag == DT_STRTAB)
-            names = offset_of(segments, entry.d_un.d_ptr);
+            names = offset_of(segments, capture::LinkAddress(entry.d_un.d_ptr));
     }
     std::uint64_t at = 0;
-    if (!name || !names || __builtin_add_overflow(*names, *name, &at) || at > static_cast<std::uint64_t>(INT64_MAX) / 2)
+    if (!name || !names || __builtin_add_overflow(names->value, *name, &at) ||
+        at > static_cast<std::uint64_t>(INT64_MAX) / 2)
         return {};
-    return string_at(fd, at);
+    return string_at(fd, capture::FileOffset(at));
 }
 
 // glibc, sysdeps/generic/dl-cache.h: struct cache_file_new and its entries; offsets count from the header.

@@ -43,8 +43,8 @@ bool is_switch(const ElfSymbol &symbol) {
     return is_one_of(switches, symbol.name) && (!symbol.defined || symbol.name != switches.front());
 }
 
-// Behind an endbr64, where the entry itself would be single-stepped and the next instruction is not.
-std::uint64_t cheaper_entry(const ElfImage &image, std::uint64_t address, const UprobeAbilities &abilities) {
+// Bytes to behind an endbr64, where the entry itself would be single-stepped and the next instruction is not.
+std::size_t cheaper_entry(const ElfImage &image, LinkAddress address, const UprobeAbilities &abilities) {
     constexpr std::size_t endbr64 = 4;
     const auto code = image.bytes(address, 32);
     const std::span<const std::uint8_t> all(code);

@@ -15,7 +15,7 @@ namespace incident::daemon {
 
 struct ExitPoint {
     Recorder::UprobeRole role = Recorder::UprobeRole::UnwindLands;
-    std::uint64_t offset = 0; // in the file, bytes
+    FileOffset offset;
     auto operator<=>(const ExitPoint &) const = default;
 };
 

@@ -132,7 +132,7 @@ ExitProbes::Standing ExitProbes::put(File &file, std::optional<std::uint32_t> pi
     Standing standing;
     for (const auto &point : file.exits.points) {
         auto link = tools_.kernel.attach(
-            point.role, {fmt::format("/proc/self/fd/{}", file.fd.get()), point.offset, 0, pid}, EXIT_PROBE);
+            point.role, {fmt::format("/proc/self/fd/{}", file.fd.get()), point.offset, {}, pid}, EXIT_PROBE);
         if (!link) {
             if (link.error().code != ESRCH)
                 file.refused = link.error().what;
@@ -206,13 +206,13 @@ std::string ExitProbes::doubt(std::uint32_t tgid, std::uint32_t tid, const bpf::
         return why;
     if (tools_.kernel.switches_stacks(tgid))
         return "its program switches stacks";
-    const auto *stack = maps.find(frame.sp);
+    const auto *stack = maps.find(capture::UserAddress(frame.sp));
     if (!stack || !stack->write)
         return "its stack is gone";
     // However it got there: by code that switches stacks and is known to nobody, or in a signal handler on a stack of
     // its own.
     const auto sp = stack_pointer_of(tools_.os, tgid, tid);
-    if (sp && maps.find(*sp) != stack)
+    if (sp && maps.find(capture::UserAddress(*sp)) != stack)
         return "its thread is on another stack";
     for (const auto &mapping : maps.all())
         if (const auto found = files_.find({mapping.major, mapping.minor, mapping.inode});
@@ -226,7 +226,7 @@ std::string ExitProbes::doubt(std::uint32_t tgid, std::uint32_t tid, const bpf::
         return "its stack could not be read";
     if (frame.return_address)
         return *word == frame.return_address ? "" : "its return address is gone from the stack";
-    const auto *trampoline = maps.find(*word);
+    const auto *trampoline = maps.find(capture::UserAddress(*word));
     return trampoline && trampoline->path == "[uprobes]" ? "" : "its return address is gone from the stack";
 }
 

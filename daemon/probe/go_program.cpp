@@ -42,11 +42,11 @@ std::string go_version(const ElfImage &image) {
     }
     std::uint64_t words[2] = {}; // address of a string's header, then of its bytes and their number
     std::memcpy(words, header.data() + 16, sizeof(words[0]));
-    const auto string = image.bytes(words[0], sizeof(words));
+    const auto string = image.bytes(LinkAddress(words[0]), sizeof(words));
     if (string.size() < sizeof(words))
         return {};
     std::memcpy(words, string.data(), sizeof(words));
-    return words[1] < version_max ? as_text(image.bytes(words[0], words[1])) : "";
+    return words[1] < version_max ? as_text(image.bytes(LinkAddress(words[0]), words[1])) : "";
 }
 
 Status check_goroutine(const ElfImage &image, std::string_view symbol) {

@@ -8,13 +8,13 @@
 
 namespace incident::daemon {
 
-Result<std::uint64_t> own_file_offset(std::uint64_t address) {
+Result<capture::FileOffset> own_file_offset(capture::UserAddress address) {
     std::ifstream file("/proc/self/maps");
     const auto maps = capture::Maps::parse(std::string(std::istreambuf_iterator<char>(file), {}));
     const capture::Mapping *mapping = maps.find(address);
     if (!mapping || !mapping->is_file())
         return fail("the daemon's own code was not found in its mappings");
-    return address - mapping->start + mapping->offset;
+    return mapping->offset_of(address);
 }
 
 } // namespace incident::daemon

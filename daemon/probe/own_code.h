@@ -1,6 +1,7 @@
 // Functions of the daemon on which the cost of a probe is measured: their CPU time with the probe and without it.
 #pragma once
 
+#include "capture/os/address.h"
 #include "capture/os/result.h"
 #include "daemon/os/clocks.h"
 
@@ -9,11 +10,11 @@
 
 namespace incident::daemon {
 
-// Offset of the function's first byte in /proc/self/exe, bytes.  Error: it is not mapped from a file.
-Result<std::uint64_t> own_file_offset(std::uint64_t address);
+// Where the function's first byte is in /proc/self/exe.  Error: it is not mapped from a file.
+Result<capture::FileOffset> own_file_offset(capture::UserAddress address);
 
-template <typename Function> Result<std::uint64_t> own_file_offset(Function *function) {
-    return own_file_offset(reinterpret_cast<std::uint64_t>(function));
+template <typename Function> Result<capture::FileOffset> own_file_offset(Function *function) {
+    return own_file_offset(capture::UserAddress(reinterpret_cast<std::uint64_t>(function)));
 }
 
 // CPU time of a call in ns.  The quickest of several rounds counts, so that other work on this CPU does not.  `call`

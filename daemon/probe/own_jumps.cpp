@@ -72,9 +72,9 @@ bool goes_on_there(Code code) {
 }
 
 // The name of the last function that begins at the address or below.
-std::string function_before(const ElfImage &image, std::uint64_t address) {
+std::string function_before(const ElfImage &image, LinkAddress address) {
     std::string name;
-    std::uint64_t begin = 0;
+    LinkAddress begin;
     (void)image.walk_symbols([&](const ElfSymbol &symbol) {
         if (symbol.defined && symbol.type == STT_FUNC && symbol.address <= address &&
             (name.empty() || symbol.address > begin)) {
@@ -89,15 +89,15 @@ std::string function_before(const ElfImage &image, std::uint64_t address) {
 } // namespace
 
 bool has_own_jumps(const ElfImage &image) {
-    std::vector<std::uint64_t> hits;
-    image.walk_code(longest * (instructions_to + 16), [&](std::uint64_t address, Code code) {
+    std::vector<LinkAddress> hits;
+    image.walk_code(longest * (instructions_to + 16), [&](LinkAddress address, Code code) {
         for (std::size_t i = 0; i + looked_at <= code.size(); ++i)
             if (const std::size_t load = loads_stack_pointer(code.subspan(i));
                 load > 0 && goes_on_there(code.subspan(i + load)))
                 hits.push_back(address + i);
         return hits.size() < hits_max;
     });
-    return std::ranges::any_of(hits, [&](std::uint64_t hit) { return !is_seen(function_before(image, hit)); }) &&
+    return std::ranges::any_of(hits, [&](LinkAddress hit) { return !is_seen(function_before(image, hit)); }) &&
            !is_llvm_unwinder(image);
 }
 

@@ -3,6 +3,7 @@
 // the file.
 #pragma once
 
+#include "capture/os/address.h"
 #include "capture/os/result.h"
 #include "daemon/probe/probe_price.h"
 
@@ -13,14 +14,16 @@
 
 namespace incident::daemon {
 
+using capture::FileOffset;
+
 struct ProbeSite {
-    std::uint64_t offset = 0;    // in the file, bytes: where the uprobe goes
-    std::uint64_t semaphore = 0; // USDT: file offset of its counter, 0: none
+    FileOffset offset;    // where the uprobe goes
+    FileOffset semaphore; // USDT: of its counter; 0: none
     ProbePrice price = ProbePrice::Unknown;
-    // File offsets of the function's ret instructions, if its return is wanted and the program can throw exceptions,
+    // The function's ret instructions, if its return is wanted and the program can throw exceptions,
     // switches stacks or is written in Go.  There a return probe would turn an exception that passes through the
     // function into std::terminate, and a return on another stack into SIGILL.  Empty: a return probe is safe.
-    std::vector<std::uint64_t> returns;
+    std::vector<FileOffset> returns;
     std::string arguments; // USDT: argument specifications as the compiler left them ("8@%rdi -4@$5")
     std::string function;  // demangled name of the symbol it is in; "" unknown
     std::string warning;   // "" : none

@@ -134,8 +134,8 @@ Result<ProbeEnd::Links> ProbeEnd::put(const File &file, std::optional<std::uint3
                                       const ProbeTools &tools) const {
     Links links;
     // the link to our own descriptor is the very file that was read
-    Recorder::UprobePoint point{fmt::format("/proc/self/fd/{}", file.target.fd.get()), 0, 0, pid};
-    const auto attach = [&](Recorder::UprobeRole role, std::uint64_t offset, std::uint64_t semaphore,
+    Recorder::UprobePoint point{fmt::format("/proc/self/fd/{}", file.target.fd.get()), {}, {}, pid};
+    const auto attach = [&](Recorder::UprobeRole role, FileOffset offset, FileOffset semaphore,
                             std::uint64_t flags) -> Status {
         point.offset = offset;
         point.semaphore = semaphore;
@@ -154,14 +154,14 @@ Result<ProbeEnd::Links> ProbeEnd::put(const File &file, std::optional<std::uint3
                                     : kind_ == Kind::Function                 ? 0
                                                                               : OF_PAIR;
         if (kind_ == Kind::Function && site.returns.empty())
-            done = attach(Recorder::UprobeRole::LeaveCall, site.offset, 0, 0);
+            done = attach(Recorder::UprobeRole::LeaveCall, site.offset, {}, 0);
         for (const auto offset : site.returns)
             if (done)
-                done = attach(keyed ? Recorder::UprobeRole::LeaveKeyed : Recorder::UprobeRole::LeaveAtRet, offset, 0,
+                done = attach(keyed ? Recorder::UprobeRole::LeaveKeyed : Recorder::UprobeRole::LeaveAtRet, offset, {},
                               flags);
         if (done && keyed)
             done = attach(kind_ == Kind::Leave ? Recorder::UprobeRole::LeaveKeyed : Recorder::UprobeRole::EnterKeyed,
-                          site.offset, 0, flags);
+                          site.offset, {}, flags);
         else if (done)
             done =
                 attach(kind_ == Kind::Function ? Recorder::UprobeRole::EnterCall

@@ -29,7 +29,8 @@ constexpr std::uint64_t demangled_bytes_max = 64u << 20; // some seconds; names 
 
 struct FoundFunction {
     std::string symbol, version;
-    std::uint64_t address = 0, size = 0;
+    LinkAddress address;
+    std::uint64_t size = 0;
     bool default_version = true;
     bool clone = false;
     std::string text() const {
@@ -41,14 +42,14 @@ struct FoundFunction {
 };
 
 struct Found {
-    std::map<std::uint64_t, FoundFunction> functions; // by address: aliases are one
-    std::string refusal;                              // the name is there, but is none to probe
-    bool default_refused = false;                     // that is so of its default version
-    bool throws = false;                              // exceptions can pass through this program's functions
-    bool switches_stacks = false;                     // coroutines
-    bool hosts_switching = false;                     // what it loads may switch its stacks
-    std::vector<std::string> parts;                   // pieces of the wanted one
-    std::vector<std::string> near;                    // names that hold the wanted one
+    std::map<LinkAddress, FoundFunction> functions; // aliases are one
+    std::string refusal;                            // the name is there, but is none to probe
+    bool default_refused = false;                   // that is so of its default version
+    bool throws = false;                            // exceptions can pass through this program's functions
+    bool switches_stacks = false;                   // coroutines
+    bool hosts_switching = false;                   // what it loads may switch its stacks
+    std::vector<std::string> parts;                 // pieces of the wanted one
+    std::vector<std::string> near;                  // names that hold the wanted one
     std::vector<std::string> others;
 };
 
@@ -216,7 +217,7 @@ std::optional<NoReturnProbe> why_no_return_probe(bool go, const Found &found, co
 }
 
 Status avoid_return_probe(const ElfImage &image, const FoundFunction &function, const NoReturnProbe &why,
-                          std::uint64_t offset, ProbeSite &site) {
+                          FileOffset entry, ProbeSite &site) {
     const std::string &because = why.because;
     const auto code = image.bytes(function.address, std::min(function.size, walk_max));
     if (function.size == 0 || function.size > walk_max || code.size() < function.size)
@@ -226,7 +227,7 @@ Status avoid_return_probe(const ElfImage &image, const FoundFunction &function, 
         return fail(fmt::format("{}, and its ret instructions cannot be probed instead: {}; give `leave`", because,
                                 leaves.error().what));
     for (const auto at : leaves->returns)
-        site.returns.push_back(offset + at);
+        site.returns.push_back(entry + at);
     site.warning = fmt::format("{}, so its ret instructions are probed instead of its return: they are "
                                "single-stepped, about 10 µs a call",
                                why.program);

@@ -103,7 +103,7 @@ Result<TargetFile> open_mapped(const capture::OsRoots &os, std::uint32_t pid, co
     for (const auto &mapping : maps.all()) {
         if (!mapping.is_file() || !mapping.execute || !seen.emplace(mapping.path, mapping.inode).second)
             continue;
-        const std::string link = fmt::format("map_files/{:x}-{:x}", mapping.start, mapping.end);
+        const std::string link = fmt::format("map_files/{:x}-{:x}", mapping.start.value, mapping.end.value);
         const UniqueFd found(::openat(process->fd(), link.c_str(), O_PATH | O_CLOEXEC));
         const auto identity = found ? identify(found.get()) : Result<FileIdentity>(fail(""));
         if (identity && sonames.of(found.get(), *identity) == name)
@@ -125,8 +125,9 @@ Result<TargetFile> open_mapped_file(const capture::OsRoots &os, std::uint32_t pi
 }
 
 Result<FileIdentity> identify_mapped(const capture::OsRoots &os, std::uint32_t pid, const capture::Mapping &mapping) {
-    return identify_at(AT_FDCWD,
-                       fmt::format("{}/{}/map_files/{:x}-{:x}", os.proc, pid, mapping.start, mapping.end).c_str(), 0);
+    return identify_at(
+        AT_FDCWD,
+        fmt::format("{}/{}/map_files/{:x}-{:x}", os.proc, pid, mapping.start.value, mapping.end.value).c_str(), 0);
 }
 
 Result<FileIdentity> identify_on_host(const std::string &path) {

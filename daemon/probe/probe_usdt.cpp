@@ -27,7 +27,7 @@ Result<std::vector<ProbeSite>> find_usdt(int fd, std::string_view provider, std:
     for (std::size_t dash = 0; (dash = in_c.find('-', dash)) != std::string::npos;)
         in_c.replace(dash, 1, "__");
     // Addresses in notes are those of link time; prelinking moves .stapsdt.base with the rest.
-    const std::uint64_t base_now = image->section_address(".stapsdt.base").value_or(0);
+    const LinkAddress base_now = image->section_address(".stapsdt.base").value_or(LinkAddress());
     std::vector<ProbeSite> sites;
     std::set<std::string> known;
     std::string broken;
@@ -53,10 +53,12 @@ Result<std::vector<ProbeSite>> find_usdt(int fd, std::string_view provider, std:
         }
         if (sites.size() >= usdt_sites_max)
             return;
-        const std::uint64_t moved = base_now ? base_now - address[1] : 0;
+        const std::uint64_t moved = base_now.value ? base_now - LinkAddress(address[1]) : 0;
+        const LinkAddress place = LinkAddress(address[0]) + moved;
         ProbeSite site;
-        const auto offset = image->file_offset(address[0] + moved, true);
-        const auto semaphore = address[2] ? image->file_offset(address[2] + moved, false) : 0;
+        const auto offset = image->file_offset(place, true);
+        const auto semaphore =
+            address[2] ? image->file_offset(LinkAddress(address[2]) + moved, false) : std::optional(FileOffset());
         if (!offset || !semaphore) {
             broken = "its note points outside the program";
             return;
@@ -64,7 +66,7 @@ Result<std::vector<ProbeSite>> find_usdt(int fd, std::string_view provider, std:
         site.offset = *offset;
         site.semaphore = *semaphore;
         site.arguments = field[2].substr(0, arguments_max);
-        const auto code = image->bytes(address[0] + moved, 16);
+        const auto code = image->bytes(place, 16);
         site.price = price_of(code, abilities);
         if (site.price != ProbePrice::Emulated)
             site.warning = price_warning(site.price);

@@ -30,7 +30,7 @@ Result<std::uint64_t> added(LatencyKernel &kernel, Detacher &detacher, Recorder:
     const auto call = [function](unsigned) { function(); };
     const std::uint64_t bare = quickest_call(trap_rounds, trap_calls, call);
     const auto pid = static_cast<std::uint32_t>(::getpid());
-    auto link = kernel.attach(role, {"/proc/self/exe", *offset, 0, pid}, Recorder::no_probe);
+    auto link = kernel.attach(role, {"/proc/self/exe", *offset, {}, pid}, Recorder::no_probe);
     if (!link)
         return fail(link.error());
     const std::uint64_t probed = quickest_call(trap_rounds, trap_calls, call);

@@ -4,6 +4,7 @@
 
 #include "bpf/event.h"
 #include "capture/collect/snapshot.h"
+#include "capture/os/address.h"
 #include "capture/os/result.h"
 #include "capture/os/unique_fd.h"
 #include "daemon/plan/trigger_plan.h"
@@ -157,9 +158,9 @@ public:
         CodeLoaded
     };
     struct UprobePoint {
-        std::string path;                 // of the file; /proc/self/fd/N names exactly one inode
-        std::uint64_t offset = 0;         // bytes in the file
-        std::uint64_t semaphore = 0;      // file offset of a USDT semaphore, 0: none
+        std::string path; // of the file; /proc/self/fd/N names exactly one inode
+        capture::FileOffset offset;
+        capture::FileOffset semaphore;    // of USDT; 0: none
         std::optional<std::uint32_t> pid; // none: every process that maps the file
         std::uint64_t flags = 0;          // KEEP_RETURN, BY_STACK_POINTER, OF_PAIR
     };

@@ -172,7 +172,7 @@ void HeapKernel::set_history_mask(unsigned slot, std::uint64_t mask) {
     std::atomic_ref<__u64>(impl_->account(slot)->history_mask).store(mask);
 }
 
-Result<Attached> HeapKernel::attach(Role role, const std::string &path, std::uint64_t offset, std::uint32_t pid,
+Result<Attached> HeapKernel::attach(Role role, const std::string &path, capture::FileOffset offset, std::uint32_t pid,
                                     std::uint64_t cookie) {
     const auto &programs = impl_->skeleton->progs;
     bpf_uprobe_opts options{};
@@ -183,9 +183,10 @@ Result<Attached> HeapKernel::attach(Role role, const std::string &path, std::uin
                            : role == Role::Free ? programs.heap_free
                                                 : programs.heap_leave;
     libbpf_log().clear();
-    bpf_link *link = bpf_program__attach_uprobe_opts(program, static_cast<pid_t>(pid), path.c_str(), offset, &options);
+    bpf_link *link =
+        bpf_program__attach_uprobe_opts(program, static_cast<pid_t>(pid), path.c_str(), offset.value, &options);
     if (!link)
-        return fail(Error::system(fmt::format("attaching a uprobe at file offset {:#x}", offset)));
+        return fail(Error::system(fmt::format("attaching a uprobe at file offset {:#x}", offset.value)));
     return Attached(link, {[](void *what) { bpf_link__destroy(static_cast<bpf_link *>(what)); }});
 }
 

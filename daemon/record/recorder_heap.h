@@ -3,6 +3,7 @@
 #pragma once
 
 #include "bpf/heap.h"
+#include "capture/os/address.h"
 #include "capture/os/result.h"
 #include "capture/os/unique_fd.h"
 #include "daemon/record/recorder.h"
@@ -62,8 +63,8 @@ public:
     void set_history_mask(unsigned slot, std::uint64_t mask);
 
     enum class Role { Enter, Leave, LeaveAtRet, Free };
-    // path: of the file (/proc/self/fd/N names exactly one inode); offset: bytes in it.
-    Result<Attached> attach(Role role, const std::string &path, std::uint64_t offset, std::uint32_t pid,
+    // path: of the file (/proc/self/fd/N names exactly one inode).
+    Result<Attached> attach(Role role, const std::string &path, capture::FileOffset offset, std::uint32_t pid,
                             std::uint64_t cookie);
 
     HeapKernel(const HeapKernel &) = delete;

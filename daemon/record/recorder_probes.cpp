@@ -53,13 +53,13 @@ Result<Recorder::Uprobe> Recorder::attach(UprobeRole role, const UprobePoint &po
     bpf_uprobe_opts options{};
     options.sz = sizeof(options);
     options.bpf_cookie = probe | point.flags | (role == UprobeRole::LeaveAtRet ? LEAVE_AT_RET : 0);
-    options.ref_ctr_offset = point.semaphore;
+    options.ref_ctr_offset = point.semaphore.value;
     options.retprobe = role == UprobeRole::LeaveCall;
     libbpf_log().clear();
     bpf_link *link = bpf_program__attach_uprobe_opts(program, point.pid ? static_cast<pid_t>(*point.pid) : -1,
-                                                     point.path.c_str(), point.offset, &options);
+                                                     point.path.c_str(), point.offset.value, &options);
     if (!link)
-        return fail(Error::system(fmt::format("attaching a uprobe at file offset {:#x}", point.offset)));
+        return fail(Error::system(fmt::format("attaching a uprobe at file offset {:#x}", point.offset.value)));
     return Uprobe(link);
 }
 

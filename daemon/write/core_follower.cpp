@@ -86,7 +86,8 @@ void CoreFollower::follow(std::string bundle, const capture::IncidentInput &inpu
     death.signal = input.dump.sent ? input.dump.signal : event.number;
     death.uid = event.uid;
     death.time = clocks.wall_of(capture::MonotonicTime{event.h.t_ns});
-    death.boottime_offset_ns = clocks.realtime.ns - clocks.boottime.ns;
+    if (death.process.start.ns != 0)
+        death.started = clocks.wall_of(death.process.start);
     death.auxv = std::move(auxv);
     waiting_.push_back({std::move(bundle), std::move(death), precheck_of(input), clocks.monotonic.ns, give_up_ns, 0});
     log_gap_ns_ = log_gap_first_ns;

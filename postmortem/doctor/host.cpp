@@ -286,7 +286,8 @@ void Host::read_programs() {
                 process.replaced_library = mapping.path;
             if (looked_into && programs_named_)
                 add(mapping.path, // the very file, also of another root or a removed one
-                    {fmt::format("{}/map_files/{:x}-{:x}", directory, mapping.start, mapping.end), path(mapping.path)},
+                    {fmt::format("{}/map_files/{:x}-{:x}", directory, mapping.start.value, mapping.end.value),
+                     path(mapping.path)},
                     true);
         }
     }

@@ -105,7 +105,8 @@ bool allocators_own(const capture::HeapStackRecord &stack, const CallStackNames 
                                              "__libc_thread_freeres"};
     if (names.calls_through(stack.id, emptying))
         return true;
-    const auto *function = image.maps.find(stack.ip), *caller = image.maps.find(return_address(stack));
+    const auto *function = image.maps.find(UserAddress(stack.ip)),
+               *caller = image.maps.find(UserAddress(return_address(stack)));
     return names.caller(stack.id).empty() && function && caller && function->is_file() && function->path != image.exe &&
            function->path == caller->path && function->inode == caller->inode;
 }

@@ -31,10 +31,10 @@ std::vector<CoreSegment> CoreMemory::segments(const capture::Maps &maps) const {
             if (const auto next = beginnings_.upper_bound(at); next != beginnings_.end())
                 end = std::min(end, *next);
             std::uint32_t flags = PF_R | PF_W; // where nothing is mapped: known all the same, so most likely a stack
-            if (const capture::Mapping *mapping = maps.find(at)) {
+            if (const capture::Mapping *mapping = maps.find(UserAddress(at))) {
                 flags = (mapping->read ? PF_R : 0) | (mapping->write ? PF_W : 0) | (mapping->execute ? PF_X : 0);
-                if (mapping->end % page_size == 0)
-                    end = std::min(end, mapping->end);
+                if (mapping->end.value % page_size == 0)
+                    end = std::min(end, mapping->end.value);
             }
             segments.push_back({at, flags, rest.substr(0, end - at)});
             rest.remove_prefix(end - at);

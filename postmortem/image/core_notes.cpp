@@ -73,9 +73,9 @@ void CoreNotes::add_files(const std::vector<CoreFileMapping> &mappings) {
     word(mappings.size());
     word(page_size);
     for (const CoreFileMapping &mapping : mappings) {
-        word(mapping.start);
-        word(mapping.end);
-        word(mapping.offset / page_size);
+        word(mapping.start.value);
+        word(mapping.end.value);
+        word(mapping.offset.value / page_size);
         paths.append(mapping.path).push_back('\0');
     }
     add(NT_FILE, rows + paths);

@@ -12,8 +12,8 @@ namespace incident::postmortem {
 
 // A row of NT_FILE.
 struct CoreFileMapping {
-    std::uint64_t start = 0, end = 0;
-    std::uint64_t offset = 0; // in the file, bytes
+    UserAddress start, end;
+    FileOffset offset;
     std::string path;
 };
 

@@ -172,13 +172,13 @@ std::vector<ImageModule> modules_of(const capture::Maps &maps) {
 // them, as a rule in the page its file begins with, of which the daemon keeps the beginning.
 void add_program(CrashImage &image) {
     const auto headers = image.aux(AT_PHDR);
-    if (!headers || image.module_at(*headers) || !image.exe.starts_with('/'))
+    if (!headers || image.module_at(UserAddress(*headers)) || !image.exe.starts_with('/'))
         return;
     ImageModule program;
-    program.start = *headers & ~std::uint64_t{4095};
+    program.start = UserAddress(*headers & ~std::uint64_t{4095});
     program.end = program.start + 4096; // at least
     char magic[SELFMAG];
-    if (program.end == 0 || image.memory.read(program.start, magic) != SELFMAG ||
+    if (program.end.value == 0 || image.memory.read(program.start.value, magic) != SELFMAG ||
         std::memcmp(magic, ELFMAG, SELFMAG) != 0)
         return;
     program.path = image.exe;
@@ -214,7 +214,7 @@ std::optional<std::uint64_t> CrashImage::aux(std::uint64_t type) const {
     return std::nullopt;
 }
 
-const ImageModule *CrashImage::module_at(std::uint64_t address) const {
+const ImageModule *CrashImage::module_at(UserAddress address) const {
     auto it = std::ranges::upper_bound(modules, address, {}, &ImageModule::start);
     return it != modules.begin() && address < std::prev(it)->end ? &*std::prev(it) : nullptr;
 }

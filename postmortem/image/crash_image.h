@@ -4,6 +4,7 @@
 #pragma once
 
 #include "capture/bundle/bundle.h"
+#include "capture/os/address.h"
 #include "capture/os/maps.h"
 #include "postmortem/image/image_memory.h"
 #include "postmortem/read/incident.h"
@@ -18,6 +19,11 @@
 
 namespace incident::postmortem {
 
+using capture::FileOffset;
+using capture::LinkAddress;
+using capture::LoadBias;
+using capture::UserAddress;
+
 struct ImageThread {
     std::uint32_t tid = 0;
     std::string comm;
@@ -31,8 +37,8 @@ struct ImageModule {
     std::string path;     // as the process saw it, without " (deleted)"; if `deleted`, it is another file now
     std::string build_id; // hex; "" unknown
     bool deleted = false;
-    std::uint64_t start = 0, end = 0; // from its first mapping to the end of its last
-    std::uint64_t first_offset = 0;   // of the mapping at start, in the file
+    UserAddress start, end;  // from its first mapping to the end of its last
+    FileOffset first_offset; // of start
     std::uint64_t inode = 0;
     std::uint32_t major = 0, minor = 0;
 };
@@ -56,7 +62,7 @@ struct CrashImage {
 
     // The value of an auxiliary vector entry (AT_PHDR …, getauxval(3)).
     std::optional<std::uint64_t> aux(std::uint64_t type) const;
-    const ImageModule *module_at(std::uint64_t address) const;
+    const ImageModule *module_at(UserAddress address) const;
 };
 
 Result<CrashImage> read_crash_image(const capture::Bundle &bundle, const Incident &incident);

@@ -39,11 +39,11 @@ private:
 
 std::vector<LinkMapEntry> MemoryBuilder::link_map_entries(const LoadedElf &program) {
     const ElfSegment *own = program.layout.first(PT_DYNAMIC);
-    std::vector<LinkMapEntry> entries{{"", program.bias, own ? program.bias + own->address : 0}};
+    std::vector<LinkMapEntry> entries{{"", program.bias, own ? own->address + program.bias : UserAddress()}};
     // Not without its pages: a debugger would look for a file of that name.
     if (const auto &vdso = modules_.vdso())
         if (const ElfSegment *dynamic = vdso->layout.first(PT_DYNAMIC))
-            entries.push_back({"linux-vdso.so.1", vdso->bias, vdso->bias + dynamic->address});
+            entries.push_back({"linux-vdso.so.1", vdso->bias, dynamic->address + vdso->bias});
     std::size_t left_out = 0;
     for (std::size_t i = 0; i < image_.modules.size(); ++i) {
         const auto &elf = modules_.all()[i];
@@ -58,7 +58,7 @@ std::vector<LinkMapEntry> MemoryBuilder::link_map_entries(const LoadedElf &progr
         const ImageModule &module = image_.modules[i];
         const bool interpreter = module.start == modules_.loader_address() && !modules_.interpreter().empty();
         entries.push_back(
-            {interpreter ? modules_.interpreter() : module.path, elf->bias, elf->bias + dynamic->address});
+            {interpreter ? modules_.interpreter() : module.path, elf->bias, dynamic->address + elf->bias});
     }
     if (left_out)
         note(std::to_string(left_out) + " shared libraries are not listed: there are more than " +
@@ -73,23 +73,23 @@ void MemoryBuilder::list_modules() {
     if (!program)
         return note("shared libraries are not listed: the program's ELF headers are not known");
     std::string dynamic;
-    std::uint64_t dynamic_address = 0;
+    UserAddress dynamic_address;
     if (const ElfSegment *segment = program->layout.first(PT_DYNAMIC)) {
-        dynamic_address = program->bias + segment->address;
+        dynamic_address = segment->address + program->bias;
         if (program->file) {
             dynamic = relocated_dynamic(segment_bytes(program->file, *segment, dynamic_max), program->bias);
         } else if (segment->memory_size <= dynamic_max) {
             dynamic.resize(segment->memory_size);
-            dynamic.resize(image_.memory.read(dynamic_address, dynamic));
+            dynamic.resize(image_.memory.read(dynamic_address.value, dynamic));
         }
     }
     const auto pointer = debug_entry(dynamic);
-    std::optional<std::uint64_t> own;
+    std::optional<UserAddress> own;
     if (!pointer && program->file)
         if (const auto symbols = find_symbols(program->file, {"_r_debug"}); !symbols.empty())
-            own = program->bias + symbols.begin()->second;
+            own = symbols.begin()->second + program->bias;
     if (!pointer && !own) {
-        if (dynamic_address)
+        if (dynamic_address.value)
             note("shared libraries are not listed: the program has no DT_DEBUG that can be read");
         return; // a static program, stripped: nobody looks
     }
@@ -127,13 +127,13 @@ void MemoryBuilder::add_heads() {
         const auto &elf = modules_.all()[i];
         if (!elf || !elf->file || !elf->verified)
             continue;
-        if (const ElfSegment *load = elf->layout.load_of_offset(0))
-            memory_.under.push_back({elf->bias + load->address, elf_head(elf->file, elf->layout)});
+        if (const ElfSegment *load = elf->layout.load_of_offset(FileOffset()))
+            memory_.under.push_back({load->address + elf->bias, elf_head(elf->file, elf->layout)});
         // where they do not follow the ELF header (patchelf moves them)
         if (const auto address = elf->layout.headers_address()) {
             std::string headers(elf->layout.headers * sizeof(Elf64_Phdr), '\0');
-            if (elf->file(elf->layout.headers_offset, headers))
-                memory_.under.push_back({elf->bias + *address, std::move(headers)});
+            if (elf->file(elf->layout.headers_offset.value, headers))
+                memory_.under.push_back({*address + elf->bias, std::move(headers)});
         }
     }
 }

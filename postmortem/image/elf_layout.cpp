@@ -15,7 +15,7 @@ bool sums_up(std::uint64_t start, std::uint64_t length) {
 } // namespace
 
 bool ElfSegment::sane() const {
-    return sums_up(offset, file_size) && sums_up(address, memory_size) && file_size <= memory_size;
+    return sums_up(offset.value, file_size) && sums_up(address.value, memory_size) && file_size <= memory_size;
 }
 
 const ElfSegment *ElfLayout::first(std::uint32_t type) const {
@@ -23,34 +23,34 @@ const ElfSegment *ElfLayout::first(std::uint32_t type) const {
     return it == segments.end() ? nullptr : &*it;
 }
 
-const ElfSegment *ElfLayout::load_of_offset(std::uint64_t offset) const {
+const ElfSegment *ElfLayout::load_of_offset(FileOffset offset) const {
     for (const ElfSegment &segment : segments)
         if (segment.type == PT_LOAD && offset >= segment.offset && offset - segment.offset < segment.file_size)
             return &segment;
     return nullptr;
 }
 
-std::optional<std::uint64_t> ElfLayout::bias(std::uint64_t start, std::uint64_t first_offset) const {
+std::optional<LoadBias> ElfLayout::bias(UserAddress start, FileOffset first_offset) const {
     for (const ElfSegment &segment : segments) {
         // The kernel and ld.so map whole pages: from the page the segment begins in.
-        const std::uint64_t before = segment.offset % page_size;
-        if (segment.type != PT_LOAD || first_offset < segment.offset - before ||
-            first_offset - (segment.offset - before) >= before + segment.file_size)
+        const std::uint64_t before = segment.offset.value % page_size;
+        const FileOffset page = segment.offset - before;
+        if (segment.type != PT_LOAD || first_offset < page || first_offset - page >= before + segment.file_size)
             continue;
-        const std::uint64_t bias = start - (segment.address - before) - (first_offset - (segment.offset - before));
-        return relocatable || bias == 0 ? std::optional(bias) : std::nullopt;
+        const LoadBias bias = start - (segment.address - before + (first_offset - page));
+        return relocatable || bias == LoadBias() ? std::optional(bias) : std::nullopt;
     }
     return std::nullopt;
 }
 
-std::optional<std::uint64_t> ElfLayout::headers_address() const {
+std::optional<LinkAddress> ElfLayout::headers_address() const {
     const ElfSegment *segment = load_of_offset(headers_offset);
     return segment ? std::optional(segment->address + (headers_offset - segment->offset)) : std::nullopt;
 }
 
-bool ElfLayout::writable(std::uint64_t address) const {
+bool ElfLayout::writable(LinkAddress address) const {
     return std::ranges::any_of(segments, [&](const ElfSegment &segment) {
-        const std::uint64_t start = segment.address & ~(page_size - 1);
+        const LinkAddress start(segment.address.value & ~(page_size - 1));
         return segment.type == PT_LOAD && (segment.flags & PF_W) && address >= start &&
                address - start < segment.address - start + segment.memory_size;
     });
@@ -68,14 +68,16 @@ Result<ElfLayout> read_elf_layout(const ElfReader &read) {
         return fail("an ELF file with " + std::to_string(header->e_phnum) + " program headers");
     ElfLayout layout;
     layout.relocatable = header->e_type == ET_DYN;
-    layout.entry = header->e_entry;
-    layout.headers_offset = header->e_phoff;
+    layout.entry = LinkAddress(header->e_entry);
+    layout.headers_offset = FileOffset(header->e_phoff);
     layout.headers = header->e_phnum;
     const auto segments = capture::read_program_headers(read, *header, header->e_phnum);
     if (segments.size() < header->e_phnum)
         return fail("program headers beyond the end of what can be read");
     for (const Elf64_Phdr &from : segments) {
-        const ElfSegment segment{from.p_type, from.p_flags, from.p_offset, from.p_filesz, from.p_vaddr, from.p_memsz};
+        const ElfSegment segment{
+            from.p_type, from.p_flags, FileOffset(from.p_offset), from.p_filesz, LinkAddress(from.p_vaddr),
+            from.p_memsz};
         if (segment.sane())
             layout.segments.push_back(segment);
     }
@@ -87,19 +89,19 @@ std::string segment_bytes(const ElfReader &read, const ElfSegment &segment, std:
     if (segment.file_size > most)
         return bytes;
     bytes.resize(segment.file_size);
-    if (!read(segment.offset, bytes))
+    if (!read(segment.offset.value, bytes))
         bytes.clear();
     return bytes;
 }
 
 std::string elf_head(const ElfReader &read, const ElfLayout &layout) {
-    const ElfSegment *load = layout.load_of_offset(0);
+    const ElfSegment *load = layout.load_of_offset(FileOffset());
     if (!load)
         return "";
-    std::uint64_t end = std::max(page_size, layout.headers_offset + layout.headers * sizeof(Elf64_Phdr));
+    std::uint64_t end = std::max(page_size, layout.headers_offset.value + layout.headers * sizeof(Elf64_Phdr));
     for (const ElfSegment &segment : layout.segments)
-        if (segment.type == PT_NOTE && segment.offset + segment.file_size <= elf_head_max)
-            end = std::max(end, segment.offset + segment.file_size);
+        if (segment.type == PT_NOTE && segment.offset.value + segment.file_size <= elf_head_max)
+            end = std::max(end, segment.offset.value + segment.file_size);
     std::string head(std::min({end, elf_head_max, load->file_size}), '\0');
     if (!read(0, head))
         head.clear();

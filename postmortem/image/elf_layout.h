@@ -2,6 +2,7 @@
 // If a file is gone, its bytes may come from memory. Everything may be hostile.
 #pragma once
 
+#include "capture/os/address.h"
 #include "capture/os/elf_headers.h"
 
 #include <cstdint>
@@ -13,10 +14,17 @@
 
 namespace incident::postmortem {
 
+using capture::FileOffset;
+using capture::LinkAddress;
+using capture::LoadBias;
+using capture::UserAddress;
+
 struct ElfSegment {
     std::uint32_t type = 0, flags = 0; // PT_*, PF_*
-    std::uint64_t offset = 0, file_size = 0;
-    std::uint64_t address = 0, memory_size = 0; // before the load bias is added
+    FileOffset offset;
+    std::uint64_t file_size = 0;
+    LinkAddress address;
+    std::uint64_t memory_size = 0;
 
     // True if the range in the file, [offset, offset + file_size), and the range in memory do not overflow.
     bool sane() const;
@@ -24,21 +32,21 @@ struct ElfSegment {
 
 struct ElfLayout {
     bool relocatable = false; // ET_DYN: shared object or position-independent executable; false: ET_EXEC
-    std::uint64_t entry = 0;
-    std::uint64_t headers_offset = 0; // of the program headers, in the file
+    LinkAddress entry;
+    FileOffset headers_offset; // of the program headers
     std::uint16_t headers = 0;
     std::vector<ElfSegment> segments; // all program headers that are sane()
 
     const ElfSegment *first(std::uint32_t type) const;
     // The PT_LOAD that maps a byte of the file.
-    const ElfSegment *load_of_offset(std::uint64_t offset) const;
-    // The bias that is added to the file's addresses, if its byte first_offset (the start of a page) is mapped at
-    // `start`. Not set if no PT_LOAD maps that byte, or if an ET_EXEC is not at its own address.
-    std::optional<std::uint64_t> bias(std::uint64_t start, std::uint64_t first_offset) const;
-    // The program headers' address without the bias; not set if they are not loaded.
-    std::optional<std::uint64_t> headers_address() const;
-    // True if an address, without the bias, lies in a writable PT_LOAD.
-    bool writable(std::uint64_t address) const;
+    const ElfSegment *load_of_offset(FileOffset offset) const;
+    // The bias, if the file's byte first_offset (the start of a page) is mapped at `start`. Not set if no PT_LOAD maps
+    // that byte, or if an ET_EXEC is not at its own address.
+    std::optional<LoadBias> bias(UserAddress start, FileOffset first_offset) const;
+    // Not set if the program headers are not loaded.
+    std::optional<LinkAddress> headers_address() const;
+    // True if it lies in a writable PT_LOAD.
+    bool writable(LinkAddress address) const;
 };
 
 using capture::ElfReader;

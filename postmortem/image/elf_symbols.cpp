@@ -28,9 +28,9 @@ std::string section_bytes(const ElfReader &read, const Elf64_Shdr &section) {
 
 } // namespace
 
-std::map<std::string, std::uint64_t, std::less<>> find_symbols(const ElfReader &read,
-                                                               const std::vector<std::string_view> &names) {
-    std::map<std::string, std::uint64_t, std::less<>> found;
+std::map<std::string, LinkAddress, std::less<>> find_symbols(const ElfReader &read,
+                                                             const std::vector<std::string_view> &names) {
+    std::map<std::string, LinkAddress, std::less<>> found;
     const std::vector<Elf64_Shdr> sections = sections_of(read);
     for (const Elf64_Shdr &section : sections) {
         if ((section.sh_type != SHT_SYMTAB && section.sh_type != SHT_DYNSYM) || section.sh_link >= sections.size())
@@ -46,7 +46,7 @@ std::map<std::string, std::uint64_t, std::less<>> find_symbols(const ElfReader &
             const std::string_view rest = std::string_view(strings).substr(symbol.st_name);
             for (std::string_view name : names)
                 if (rest.starts_with(name) && (rest.size() == name.size() || rest[name.size()] == '\0'))
-                    found.emplace(name, symbol.st_value);
+                    found.emplace(name, LinkAddress(symbol.st_value));
         }
     }
     return found;

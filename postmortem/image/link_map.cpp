@@ -12,8 +12,9 @@ namespace incident::postmortem {
 namespace {
 
 // From here up: below lies what nothing may map (vm.mmap_min_addr, 64 KiB by default).
-constexpr std::uint64_t lowest = 0x10000, page = page_size;
-constexpr std::uint64_t user_end = 0x7ffffffff000; // TASK_SIZE of 47-bit address spaces, the usual ones
+constexpr UserAddress lowest(0x10000);
+constexpr std::uint64_t page = page_size;
+constexpr UserAddress user_end(0x7ffffffff000); // TASK_SIZE of 47-bit address spaces, the usual ones
 
 // struct r_debug up to r_ldbase, and the public part of struct link_map (<link.h>).
 struct Head {
@@ -68,48 +69,49 @@ std::uint64_t link_map_size(const std::vector<LinkMapEntry> &entries) {
     return ((size + page - 1) & ~(page - 1)) + entries.size() * page;
 }
 
-LinkMap make_link_map(const std::vector<LinkMapEntry> &entries, std::uint64_t at, std::uint64_t loader) {
-    const std::uint64_t nodes = at + link_map_size(entries) - entries.size() * page;
+LinkMap make_link_map(const std::vector<LinkMapEntry> &entries, UserAddress at, UserAddress loader) {
+    const UserAddress nodes = at + link_map_size(entries) - entries.size() * page;
     LinkMap map;
     map.debug_address = at;
     // version 1: what every reader knows.  r_brk, where debuggers of a living process put a breakpoint, stays 0.
-    const Head head{1, 0, entries.empty() ? 0 : nodes, 0, r_debug::RT_CONSISTENT, 0, loader};
+    const Head head{1, 0, entries.empty() ? 0 : nodes.value, 0, r_debug::RT_CONSISTENT, 0, loader.value};
     map.debug = bytes_of(head);
     MadeMemory front{at, map.debug};
     for (std::size_t i = 0; i < entries.size(); ++i) {
-        const Node node{entries[i].bias, at + front.bytes.size(), entries[i].dynamic,
-                        i + 1 < entries.size() ? nodes + (i + 1) * page : 0, i > 0 ? nodes + (i - 1) * page : 0};
+        const UserAddress own = nodes + i * page;
+        const Node node{entries[i].bias.value, (at + front.bytes.size()).value, entries[i].dynamic.value,
+                        i + 1 < entries.size() ? (own + page).value : 0, i > 0 ? (own - page).value : 0};
         front.bytes.append(entries[i].name).push_back('\0');
-        map.pieces.push_back({nodes + i * page, bytes_of(node)});
+        map.pieces.push_back({own, bytes_of(node)});
     }
     map.pieces.push_back(std::move(front));
     return map;
 }
 
-std::optional<std::uint64_t> unused_address(const capture::Maps &maps, const ImageMemory &memory,
-                                            std::vector<AddressRange> taken, std::uint64_t size) {
+std::optional<UserAddress> unused_address(const capture::Maps &maps, const ImageMemory &memory,
+                                          std::vector<AddressRange> taken, std::uint64_t size) {
     for (const capture::Mapping &mapping : maps.all())
         taken.push_back({mapping.start, mapping.end});
     for (const auto &[address, bytes] : memory.pieces())
-        taken.push_back({address, address + bytes.size()});
+        taken.push_back({UserAddress(address), UserAddress(address + bytes.size())});
     std::ranges::sort(taken, {}, &AddressRange::start);
-    std::uint64_t at = lowest;
+    UserAddress at = lowest;
     for (const AddressRange &range : taken) {
         // a page between, so that nothing seems to belong to its neighbour
         if (range.start > at && range.start - at >= size + page)
             break;
         if (range.end >= user_end)
             return std::nullopt;
-        at = std::max(at, (range.end + 2 * page - 1) & ~(page - 1));
+        at = std::max(at, UserAddress((range.end.value + 2 * page - 1) & ~(page - 1)));
     }
     return at < user_end && size < user_end - at ? std::optional(at) : std::nullopt;
 }
 
-std::string relocated_dynamic(std::string dynamic, std::uint64_t bias) {
+std::string relocated_dynamic(std::string dynamic, LoadBias bias) {
     const std::string original = dynamic;
     each_dynamic(original, [&](std::size_t at, Elf64_Dyn entry) {
         if (is_address(entry.d_tag)) {
-            entry.d_un.d_ptr += bias;
+            entry.d_un.d_ptr = (LinkAddress(entry.d_un.d_ptr) + bias).value;
             std::memcpy(dynamic.data() + at, &entry, sizeof entry);
         }
         return true;

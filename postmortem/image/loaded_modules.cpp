@@ -7,15 +7,15 @@ namespace incident::postmortem {
 
 namespace {
 
-// Of an ELF file whose beginning is mapped at start.
-ElfReader reader_of(const ImageMemory &memory, std::uint64_t start) {
-    return [&memory, start](std::uint64_t offset, std::span<char> into) {
+// Of an ELF file whose beginning is mapped there.
+ElfReader reader_of(const ImageMemory &memory, UserAddress address) {
+    return [&memory, start = address.value](std::uint64_t offset, std::span<char> into) {
         return offset <= UINT64_MAX - start && memory.read(start + offset, into) == into.size();
     };
 }
 
-Result<LoadedElf> loaded(ElfReader file, bool verified, const ElfReader &memory, std::uint64_t start,
-                         std::uint64_t first_offset) {
+Result<LoadedElf> loaded(ElfReader file, bool verified, const ElfReader &memory, UserAddress start,
+                         FileOffset first_offset) {
     auto layout = read_elf_layout(file ? file : memory);
     if (!layout)
         return fail(layout.error());
@@ -44,7 +44,7 @@ LoadedModules::LoadedModules(const CrashImage &image, const std::vector<ModuleFi
         }
     find_loader();
     if (const auto vdso = image.aux(AT_SYSINFO_EHDR); vdso && image.memory.word(*vdso))
-        if (auto elf = loaded({}, false, reader_of(image.memory, *vdso), *vdso, 0))
+        if (auto elf = loaded({}, false, reader_of(image.memory, UserAddress(*vdso)), UserAddress(*vdso), FileOffset()))
             vdso_ = std::move(*elf);
 }
 
@@ -54,8 +54,8 @@ std::string LoadedModules::load(std::size_t i, const std::vector<ModuleFile> &fi
     const bool has_file = i < files.size() && files[i].file;
     std::string problem = i < files.size() ? files[i].problem : "";
     changed_[i] = i < files.size() && files[i].changed;
-    const ElfReader memory = module.first_offset == 0 ? reader_of(image_.memory, module.start) : ElfReader();
-    if (!has_file && (!memory || !image_.memory.word(module.start)))
+    const ElfReader memory = module.first_offset == FileOffset() ? reader_of(image_.memory, module.start) : ElfReader();
+    if (!has_file && (!memory || !image_.memory.word(module.start.value)))
         return problem.empty() ? "neither its file nor its ELF header in memory is known" : problem;
     auto elf = loaded(has_file ? postmortem::reader_of(files[i].file.get()) : ElfReader(),
                       has_file && files[i].verified, memory, module.start, module.first_offset);
@@ -69,7 +69,7 @@ std::string LoadedModules::load(std::size_t i, const std::vector<ModuleFile> &fi
 void LoadedModules::find_executable() {
     // what the kernel was told to execute: ld.so itself, where that was
     const auto headers = image_.aux(AT_PHDR);
-    const ImageModule *module = headers ? image_.module_at(*headers) : nullptr;
+    const ImageModule *module = headers ? image_.module_at(UserAddress(*headers)) : nullptr;
     for (const ImageModule &other : image_.modules)
         if (!headers && !module && (other.path == image_.exe || other.path + " (deleted)" == image_.exe))
             module = &other;
@@ -79,12 +79,12 @@ void LoadedModules::find_executable() {
 
 void LoadedModules::find_loader() {
     const auto base = image_.aux(AT_BASE);
-    const ImageModule *module = base ? image_.module_at(*base) : nullptr;
+    const ImageModule *module = base ? image_.module_at(UserAddress(*base)) : nullptr;
     const std::string_view name = std::string_view(interpreter_).substr(interpreter_.rfind('/') + 1);
     for (const ImageModule &other : image_.modules)
         if (!base && !module && !name.empty() && std::string_view(other.path).substr(other.path.rfind('/') + 1) == name)
             module = &other;
-    loader_address_ = module ? module->start : 0;
+    loader_address_ = module ? module->start : UserAddress();
 }
 
 bool LoadedModules::as_in_file(const capture::Mapping &mapping) const {

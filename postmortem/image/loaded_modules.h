@@ -13,9 +13,9 @@ namespace incident::postmortem {
 
 struct LoadedElf {
     ElfLayout layout;
-    std::uint64_t bias = 0; // is added to the layout's addresses
-    ElfReader file;         // empty: the headers come from captured memory
-    bool verified = false;  // the file is exactly the one that was mapped
+    LoadBias bias;
+    ElfReader file;        // empty: the headers come from captured memory
+    bool verified = false; // the file is exactly the one that was mapped
 };
 
 inline constexpr std::size_t module_notes_max = 32; // this many files are named in the notes; the others are counted
@@ -32,7 +32,7 @@ public:
         return executable_ && elves_[*executable_] ? &*elves_[*executable_] : nullptr;
     }
     // Where ld.so is; 0: none.
-    std::uint64_t loader_address() const { return loader_address_; }
+    UserAddress loader_address() const { return loader_address_; }
     // The program's interpreter (PT_INTERP); "" if it has none or it is unknown.
     const std::string &interpreter() const { return interpreter_; }
     const std::optional<LoadedElf> &vdso() const { return vdso_; } // set if its pages were captured
@@ -51,7 +51,7 @@ private:
     std::vector<bool> changed_; // ModuleFile::changed
     std::optional<std::size_t> executable_;
     std::string interpreter_;
-    std::uint64_t loader_address_ = 0;
+    UserAddress loader_address_;
     std::optional<LoadedElf> vdso_;
 };
 

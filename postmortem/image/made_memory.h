@@ -1,13 +1,14 @@
 // Bytes for an address that were made, not captured.
 #pragma once
 
-#include <cstdint>
+#include "capture/os/address.h"
+
 #include <string>
 
 namespace incident::postmortem {
 
 struct MadeMemory {
-    std::uint64_t address = 0;
+    capture::UserAddress address;
     std::string bytes;
 };
 

@@ -71,11 +71,11 @@ std::string CoreBuilder::auxv() {
         return "";
     note("no auxiliary vector was captured: the one here was made from the mappings");
     add(AT_PAGESZ, page_size);
-    add(AT_PHDR, program->bias + *headers);
+    add(AT_PHDR, (*headers + program->bias).value);
     add(AT_PHENT, sizeof(Elf64_Phdr));
     add(AT_PHNUM, program->layout.headers);
-    add(AT_BASE, modules_.loader_address());
-    add(AT_ENTRY, program->bias + program->layout.entry);
+    add(AT_BASE, modules_.loader_address().value);
+    add(AT_ENTRY, (program->layout.entry + program->bias).value);
     add(AT_NULL, 0);
     return words;
 }
@@ -169,18 +169,18 @@ Result<std::string> CoreBuilder::build() {
     const std::uint64_t room = mini_core_max - fixed, for_gaps = std::min(cost_of(made.under), room / 2);
     CoreMemory memory;
     for (const ImageModule &module : image_.modules)
-        memory.begins(module.start);
+        memory.begins(module.start.value);
     if (modules_.vdso())
         memory.begins(*image_.aux(AT_SYSINFO_EHDR));
     memory.allow(cost_of(made.over));
     for (const MadeMemory &piece : made.over)
-        memory.add(piece.address, piece.bytes);
+        memory.add(piece.address.value, piece.bytes);
     memory.allow(room - for_gaps);
     add_captured(memory);
     memory.allow(for_gaps);
     std::size_t left_out = 0;
     for (const MadeMemory &piece : made.under)
-        left_out += !memory.add(piece.address, piece.bytes);
+        left_out += !memory.add(piece.address.value, piece.bytes);
     if (left_out)
         note(std::to_string(left_out) + " pieces of ELF headers and glibc's list of threads" + too_large);
     return write_core_file(notes.bytes(), memory.segments(image_.maps));

@@ -22,7 +22,7 @@ struct ListNode { // list_t, include/list_t.h
 // The offsets in glibc's structures, found in the same way as libthread_db does.
 struct ThreadLayout {
     std::uint32_t size = 0, list = 0, tid = 0; // of struct pthread, and offsets in it; bytes
-    std::uint64_t used = 0, user = 0;          // addresses of the heads of its two lists
+    UserAddress used, user;                    // the heads of its two lists
     std::optional<MadeMemory> pointer;         // in libc, to where ld.so has them
 };
 
@@ -36,7 +36,7 @@ public:
     Constants(const LoadedElf &elf, const std::vector<std::string_view> &names)
         : elf_(elf), symbols_(find_symbols(elf.file, names)) {}
 
-    std::optional<std::uint64_t> address(std::string_view name) const {
+    std::optional<UserAddress> address(std::string_view name) const {
         const auto found = symbols_.find(name);
         return found == symbols_.end() ? std::nullopt : std::optional(found->second + elf_.bias);
     }
@@ -45,11 +45,12 @@ public:
         const auto found = symbols_.find(name);
         if (found == symbols_.end())
             return std::nullopt;
-        const std::uint64_t at = found->second + i * sizeof(std::uint32_t);
+        const LinkAddress at = found->second + i * sizeof(std::uint32_t);
         for (const ElfSegment &segment : elf_.layout.segments) {
             std::uint32_t value;
             if (segment.type == PT_LOAD && at >= segment.address && at - segment.address < segment.file_size &&
-                elf_.file(segment.offset + (at - segment.address), {reinterpret_cast<char *>(&value), sizeof value}))
+                elf_.file((segment.offset + (at - segment.address)).value,
+                          {reinterpret_cast<char *>(&value), sizeof value}))
                 return value;
         }
         return std::nullopt;
@@ -59,7 +60,7 @@ public:
 
 private:
     const LoadedElf &elf_;
-    std::map<std::string, std::uint64_t, std::less<>> symbols_;
+    std::map<std::string, LinkAddress, std::less<>> symbols_;
 };
 
 const LoadedElf *libc_of(const CrashImage &image, const LoadedModules &modules) {
@@ -95,10 +96,10 @@ std::optional<ThreadLayout> thread_layout(const CrashImage &image, const LoadedM
         known.offset("_thread_db_list_t_next") != offsetof(ListNode, next) ||
         known.offset("_thread_db_list_t_prev") != offsetof(ListNode, previous))
         return std::nullopt;
-    ThreadLayout layout{*size, *list, *tid, 0, 0, {}};
+    ThreadLayout layout{*size, *list, *tid, {}, {}, {}};
     if (is_static) {
-        layout.used = known.address("_dl_stack_used").value_or(0);
-        layout.user = known.address("_dl_stack_user").value_or(0);
+        layout.used = known.address("_dl_stack_used").value_or(UserAddress());
+        layout.user = known.address("_dl_stack_user").value_or(UserAddress());
     } else {
         const auto global = Constants(*loader, {"_rtld_global"}).address("_rtld_global");
         const auto pointer = known.address("__nptl_rtld_global");
@@ -110,13 +111,13 @@ std::optional<ThreadLayout> thread_layout(const CrashImage &image, const LoadedM
         layout.user = *global + *user;
         layout.pointer = {*pointer, bytes_of(*global)};
     }
-    return layout.used && layout.user ? std::optional(layout) : std::nullopt;
+    return layout.used.value && layout.user.value ? std::optional(layout) : std::nullopt;
 }
 
 // Two circular lists as far as captured threads show them, completed.
 class Lists {
 public:
-    explicit Lists(const ThreadLayout &layout) : used_(layout.used), user_(layout.user) {}
+    explicit Lists(const ThreadLayout &layout) : used_(layout.used.value), user_(layout.user.value) {}
 
     void add(std::uint64_t node) { nodes_.insert(node); }
     // False: contradicts what is known.
@@ -216,8 +217,8 @@ std::optional<ThreadList> make_thread_list(const CrashImage &image, const Loaded
     ThreadList list;
     if (layout->pointer)
         list.pieces.push_back(*layout->pointer);
-    for (std::uint64_t head : {layout->used, layout->user})
-        list.pieces.push_back({head, bytes_of(lists.at(head))});
+    for (const UserAddress head : {layout->used, layout->user})
+        list.pieces.push_back({head, bytes_of(lists.at(head.value))});
     for (const Descriptor &thread : descriptors) {
         if (thread.captured)
             continue;
@@ -227,7 +228,7 @@ std::optional<ThreadList> make_thread_list(const CrashImage &image, const Loaded
         put(bytes, 16, thread.address);
         put(bytes, layout->tid, thread.tid);
         put(bytes, layout->list, lists.at(thread.address + layout->list));
-        list.pieces.push_back({thread.address, std::move(bytes)});
+        list.pieces.push_back({UserAddress(thread.address), std::move(bytes)});
     }
     return list;
 }

@@ -107,7 +107,8 @@ capture::DeathIdentity Incident::death() const {
     death.time.ns = static_cast<std::uint64_t>(trigger_wall_ns().value_or(0));
     const JsonView clocks = view()["clocks"];
     const std::uint64_t realtime = clocks["realtime_ns"].count(), boottime = clocks["boottime_ns"].count();
-    death.boottime_offset_ns = realtime >= boottime ? realtime - boottime : 0;
+    if (death.process.start.ns != 0 && realtime > boottime)
+        death.started = capture::WallTime{realtime} + (death.process.start.ns - boottime);
     return death;
 }
 

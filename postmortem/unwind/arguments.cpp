@@ -17,7 +17,7 @@ std::optional<std::uint64_t> cfa_of_frame(ModuleSet &modules, ElfModule &module,
                                           const WalkFrame &frame) {
     if (frame.cfa)
         return frame.cfa;
-    const std::uint64_t linked = frame.look_up() - module.bias();
+    const LinkAddress linked = frame.look_up() - module.bias();
     FrameHandle rules = module.eh_frame(linked);
     if (!rules)
         rules = debug.debug_frame(linked);
@@ -52,7 +52,7 @@ private:
         Dwarf_Op *code = nullptr;
         std::size_t count = 0;
         if (!dwarf_attr_integrate(&subprogram_, DW_AT_frame_base, &attribute) ||
-            dwarf_getlocation_addr(&attribute, linked_, &code, &count, 1) != 1)
+            dwarf_getlocation_addr(&attribute, linked_.value, &code, &count, 1) != 1)
             return std::nullopt;
         ExpressionContext plain{context_.registers, context_.memory, context_.bias, context_.cfa, {}};
         const Location base = locate({code, count}, plain);
@@ -74,7 +74,7 @@ private:
         Dwarf_Op *code = nullptr;
         std::size_t count = 0;
         if (!dwarf_attr_integrate(parameter, DW_AT_location, &attribute) ||
-            dwarf_getlocation_addr(&attribute, linked_, &code, &count, 1) != 1) {
+            dwarf_getlocation_addr(&attribute, linked_.value, &code, &count, 1) != 1) {
             argument.how = "optimized out";
             return;
         }
@@ -121,7 +121,7 @@ private:
         return type.bytes && *type.bytes < sizeof value ? value & ((std::uint64_t{1} << *type.bytes * 8) - 1) : value;
     }
 
-    std::uint64_t linked_;
+    LinkAddress linked_;
     Dwarf_Die subprogram_;
     ExpressionContext context_;
 };

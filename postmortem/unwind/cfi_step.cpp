@@ -60,18 +60,18 @@ bool is_signal_frame(Dwarf_Frame *frame) {
     return is;
 }
 
-bool begins_at(Dwarf_Frame *frame, std::uint64_t linked) {
+bool begins_at(Dwarf_Frame *frame, LinkAddress linked) {
     Dwarf_Addr start = 0;
-    return dwarf_frame_info(frame, &start, nullptr, nullptr) >= 0 && start == linked;
+    return dwarf_frame_info(frame, &start, nullptr, nullptr) >= 0 && LinkAddress(start) == linked;
 }
 
 std::optional<std::uint64_t> cfa_of(Dwarf_Frame *frame, const Registers &registers, ProcessMemory &memory,
-                                    std::uint64_t bias) {
+                                    LoadBias bias) {
     const Location cfa = cfa_location(frame, {registers, memory, bias, std::nullopt, {}});
     return cfa.kind == Location::Kind::computed ? std::optional(cfa.value) : std::nullopt;
 }
 
-CfiStep step_by_cfi(Dwarf_Frame *frame, const Registers &registers, ProcessMemory &memory, std::uint64_t bias) {
+CfiStep step_by_cfi(Dwarf_Frame *frame, const Registers &registers, ProcessMemory &memory, LoadBias bias) {
     CfiStep step;
     ExpressionContext context{registers, memory, bias, std::nullopt, {}};
     // First, for where the rules say that there is none, the rest of them need not make sense.

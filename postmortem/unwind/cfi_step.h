@@ -24,9 +24,9 @@ struct CfiStep {
 // The frame is a signal's trampoline, so its caller was interrupted at exactly its address.
 bool is_signal_frame(Dwarf_Frame *frame);
 // The address from which its rules hold, usually the start of a function.
-bool begins_at(Dwarf_Frame *frame, std::uint64_t linked);
+bool begins_at(Dwarf_Frame *frame, LinkAddress linked);
 std::optional<std::uint64_t> cfa_of(Dwarf_Frame *frame, const Registers &registers, ProcessMemory &memory,
-                                    std::uint64_t bias);
-CfiStep step_by_cfi(Dwarf_Frame *frame, const Registers &registers, ProcessMemory &memory, std::uint64_t bias);
+                                    LoadBias bias);
+CfiStep step_by_cfi(Dwarf_Frame *frame, const Registers &registers, ProcessMemory &memory, LoadBias bias);
 
 } // namespace incident::postmortem

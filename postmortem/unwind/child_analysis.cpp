@@ -42,11 +42,11 @@ bool base_untouched(const Instruction &instruction, const NamedStack &stack, Mod
     if (!module)
         return false;
     const auto scope = modules.parsing(stack.sources.front().module, Part::file);
-    const Symbol *function = module->symbols().function_at(instruction.address - module->bias());
+    const Symbol *function = module->symbols().function_at(UserAddress(instruction.address) - module->bias());
     // a function's cold part is jumped to out of its middle
     if (!function || !function->size || std::string_view(function->name).find('.') != std::string_view::npos)
         return false;
-    const std::uint64_t entry = function->address + module->bias();
+    const std::uint64_t entry = (function->address + module->bias()).value;
     const std::string &base = instruction.memory->base;
     return untouched_since_entry(base, entry, entry + function->size, instruction.address, modules);
 }
@@ -107,10 +107,10 @@ std::optional<Interrupted> interrupted_by_handler(const ImageThread &thread, con
 // address.
 std::optional<CallToNowhere> call_to_nowhere(const ImageThread &thread, const NamedStack &stack, ModuleSet &modules) {
     const auto &frames = stack.walk.frames;
-    const capture::Mapping *here = modules.image().maps.find(thread.registers->rip);
+    const capture::Mapping *here = modules.image().maps.find(UserAddress(thread.registers->rip));
     if ((here && here->execute) || frames.size() < 2 || frames[1].exact)
         return std::nullopt;
-    return call_ending_at(frames[1].ip, *thread.registers, modules);
+    return call_ending_at(frames[1].ip.value, *thread.registers, modules);
 }
 
 // Answers with details of the thread it happened in; if the image does not say which, of the first one.

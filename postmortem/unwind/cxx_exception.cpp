@@ -63,14 +63,14 @@ std::optional<Thrown> thrown_at(ModuleSet &modules, std::uint64_t header) {
 
 // The name of the type whose type_info begins at an address, from its symbol.
 std::string name_by_symbol(ModuleSet &modules, std::uint64_t type) {
-    const std::size_t index = modules.index_at(type);
+    const std::size_t index = modules.index_at(UserAddress(type));
     ElfModule *module = index == ModuleSet::none ? nullptr : modules.elf(index);
     if (!module)
         return "";
     const auto scope = modules.parsing(index, Part::file);
-    const Symbol *symbol = module->symbols().data_at(type - module->bias());
-    const bool is =
-        symbol && symbol->address == type - module->bias() && std::string_view(symbol->name).starts_with("_ZTI");
+    const LinkAddress linked = UserAddress(type) - module->bias();
+    const Symbol *symbol = module->symbols().data_at(linked);
+    const bool is = symbol && symbol->address == linked && std::string_view(symbol->name).starts_with("_ZTI");
     return is ? type_name_of_typeinfo(symbol->name) : "";
 }
 

@@ -20,7 +20,7 @@ constexpr std::size_t units_max = 1u << 20;     // of one file
 constexpr unsigned die_depth_max = 128;         // of DIEs within DIEs
 constexpr std::size_t name_parts_max = 64;      // namespaces and classes of a name
 
-using Range = std::function<void(std::uint64_t low, std::uint64_t high)>;
+using Range = std::function<void(LinkAddress low, LinkAddress high)>;
 
 // Address 0 is where linkers leave what they discarded.
 void each_range(Dwarf_Die *die, const Range &range) {
@@ -28,7 +28,7 @@ void each_range(Dwarf_Die *die, const Range &range) {
     ptrdiff_t at = 0;
     for (std::size_t i = 0; i < ranges_max && (at = dwarf_ranges(die, at, &base, &low, &high)) > 0; ++i)
         if (low != 0 && low < high)
-            range(low, high);
+            range(LinkAddress(low), LinkAddress(high));
 }
 
 bool has_code_address(Dwarf_Die *die) {
@@ -67,7 +67,7 @@ void walk(Dwarf_Die *parent, std::size_t &left, unsigned depth, const std::funct
 }
 
 // The block or inlined call directly within a DIE that holds an address.
-bool inner_scope(Dwarf_Die *of, std::uint64_t address, Dwarf_Die *inner) {
+bool inner_scope(Dwarf_Die *of, LinkAddress address, Dwarf_Die *inner) {
     bool found = false;
     std::size_t left = unit_dies_max;
     walk(of, left, 0, [&](Dwarf_Die *die) {
@@ -78,7 +78,7 @@ bool inner_scope(Dwarf_Die *of, std::uint64_t address, Dwarf_Die *inner) {
             return false;
         if (!has_code_address(die)) // a block that only groups what is in it
             return tag == DW_TAG_lexical_block;
-        if (dwarf_haspc(die, address) == 1) {
+        if (dwarf_haspc(die, address.value) == 1) {
             *inner = *die;
             found = true;
             left = 0;
@@ -147,12 +147,13 @@ std::uint64_t number_of(Dwarf_Die *die, unsigned attribute_name) {
     return value;
 }
 
-std::uint64_t entry_of(Dwarf_Die *function) {
+LinkAddress entry_of(Dwarf_Die *function) {
     Dwarf_Addr entry = 0;
     if (dwarf_entrypc(function, &entry) == 0)
-        return entry;
-    each_range(function, [&](std::uint64_t low, std::uint64_t) { entry = entry ? entry : low; });
-    return entry;
+        return LinkAddress(entry);
+    LinkAddress first;
+    each_range(function, [&](LinkAddress low, LinkAddress) { first = first.value ? first : low; });
+    return first;
 }
 
 std::string name_of_die(Dwarf_Die *die) {
@@ -180,17 +181,17 @@ DebugInfo::DebugInfo(Elf *module, DebugFile file, const std::string &root, std::
         dwarf_setalt(dwarf_.get(), alternate_.get());
 }
 
-FrameHandle DebugInfo::debug_frame(std::uint64_t linked) {
+FrameHandle DebugInfo::debug_frame(LinkAddress linked) {
     Dwarf_CFI *cfi = dwarf_ ? dwarf_getcfi(dwarf_.get()) : nullptr; // owned by dwarf_
     Dwarf_Frame *frame = nullptr;
-    return cfi && dwarf_cfi_addrframe(cfi, linked, &frame) == 0 ? FrameHandle(frame) : nullptr;
+    return cfi && dwarf_cfi_addrframe(cfi, linked.value, &frame) == 0 ? FrameHandle(frame) : nullptr;
 }
 
 // .debug_aranges is quick, but not every compiler writes it.
-bool DebugInfo::unit_at(std::uint64_t linked, Dwarf_Die &unit) {
+bool DebugInfo::unit_at(LinkAddress linked, Dwarf_Die &unit) {
     if (!dwarf_)
         return false;
-    if (!units_indexed_ && dwarf_addrdie(dwarf_.get(), linked, &unit))
+    if (!units_indexed_ && dwarf_addrdie(dwarf_.get(), linked.value, &unit))
         return true;
     if (!units_indexed_)
         index_units();
@@ -215,7 +216,7 @@ void DebugInfo::index_units() {
         if (type != DW_UT_compile && type != DW_UT_skeleton)
             continue;
         const Dwarf_Off offset = dwarf_dieoffset(&die);
-        each_range(&die, [&](std::uint64_t low, std::uint64_t high) { units_.push_back({low, high, offset}); });
+        each_range(&die, [&](LinkAddress low, LinkAddress high) { units_.push_back({low, high, offset}); });
     }
     std::ranges::sort(units_, {}, &UnitRange::low);
 }
@@ -229,14 +230,14 @@ const std::vector<DebugInfo::Function> &DebugInfo::functions_of(Dwarf_Die &unit)
     walk(&unit, left, 0, [&](Dwarf_Die *die) {
         const int tag = dwarf_tag(die);
         if (tag == DW_TAG_subprogram)
-            each_range(die, [&](std::uint64_t low, std::uint64_t high) { functions.push_back({low, high, *die}); });
+            each_range(die, [&](LinkAddress low, LinkAddress high) { functions.push_back({low, high, *die}); });
         return may_hold_functions(tag);
     });
     std::ranges::stable_sort(functions, {}, &Function::low);
     return functions;
 }
 
-bool DebugInfo::function_at(std::uint64_t linked, Dwarf_Die &unit, Dwarf_Die &function) {
+bool DebugInfo::function_at(LinkAddress linked, Dwarf_Die &unit, Dwarf_Die &function) {
     if (!unit_at(linked, unit))
         return false;
     Dwarf_Die body = body_of(unit);
@@ -252,14 +253,14 @@ bool DebugInfo::function_at(std::uint64_t linked, Dwarf_Die &unit, Dwarf_Die &fu
     return false;
 }
 
-const std::vector<Place> &DebugInfo::places(std::uint64_t linked) {
+const std::vector<Place> &DebugInfo::places(LinkAddress linked) {
     const auto [it, fresh] = places_.try_emplace(linked);
     if (fresh)
         it->second = find_places(linked);
     return it->second;
 }
 
-std::vector<Place> DebugInfo::find_places(std::uint64_t linked) {
+std::vector<Place> DebugInfo::find_places(LinkAddress linked) {
     Dwarf_Die unit, scope;
     if (!function_at(linked, unit, scope))
         return {};

@@ -17,8 +17,8 @@ constexpr std::uint64_t page = 4096;
 constexpr std::uint64_t entry_bytes = 64;  // of code at the entry point: glibc's and musl's are shorter
 constexpr std::size_t segments_max = 1024; // PT_LOADs looked at; a linker makes four
 
-std::uint64_t page_of(std::uint64_t address) {
-    return address & ~(page - 1);
+template <typename Place> Place page_of(Place place) {
+    return Place(place.value & ~(page - 1));
 }
 
 } // namespace
@@ -42,7 +42,7 @@ Result<std::unique_ptr<ElfModule>> ElfModule::open(int fd, const ImageModule &mo
     return opened;
 }
 
-Result<std::unique_ptr<ElfModule>> ElfModule::of_memory(std::string bytes, std::uint64_t start) {
+Result<std::unique_ptr<ElfModule>> ElfModule::of_memory(std::string bytes, UserAddress start) {
     std::unique_ptr<ElfModule> opened(new ElfModule);
     opened->bytes_ = std::move(bytes);
     opened->elf_.reset(elf_memory(opened->bytes_.data(), opened->bytes_.size()));
@@ -60,15 +60,15 @@ Status ElfModule::read_segments() {
         return fail("is not ELF");
     if (gelf_getclass(elf_.get()) != ELFCLASS64 || header.e_machine != EM_X86_64)
         return fail("is not an x86-64 file");
-    entry_ = header.e_entry;
+    entry_ = LinkAddress(header.e_entry);
     std::size_t count = 0;
     if (elf_getphdrnum(elf_.get(), &count) != 0)
         return fail("has no program headers");
     for (std::size_t i = 0; i < count && segments_.size() < segments_max; ++i) {
         GElf_Phdr segment;
         if (gelf_getphdr(elf_.get(), static_cast<int>(i), &segment) && segment.p_type == PT_LOAD)
-            segments_.push_back({segment.p_offset, segment.p_vaddr, segment.p_filesz, (segment.p_flags & PF_W) != 0,
-                                 (segment.p_flags & PF_X) != 0});
+            segments_.push_back({FileOffset(segment.p_offset), LinkAddress(segment.p_vaddr), segment.p_filesz,
+                                 (segment.p_flags & PF_W) != 0, (segment.p_flags & PF_X) != 0});
     }
     if (segments_.empty())
         return fail("has no segment to load");
@@ -77,18 +77,19 @@ Status ElfModule::read_segments() {
 
 // The executable segments tell best: pages of others may be in the file twice, where segments meet.
 Status ElfModule::place(const ImageModule &module, const capture::Maps &maps) {
-    std::optional<std::uint64_t> bias;
+    std::optional<LoadBias> bias;
     for (const bool executable : {true, false}) {
         for (const capture::Mapping &mapping : maps.all()) {
             if (mapping.start < module.start || mapping.end > module.end || mapping.path != module.path ||
                 mapping.inode != module.inode || mapping.execute != executable)
                 continue;
             for (const Segment &segment : segments_) {
-                const std::uint64_t begin = page_of(segment.offset), length = mapping.end - mapping.start;
+                const FileOffset begin = page_of(segment.offset);
+                const std::uint64_t length = mapping.end - mapping.start;
                 if (segment.execute != executable || mapping.offset + length <= begin ||
                     mapping.offset >= segment.offset + segment.file_size || (!executable && mapping.offset != begin))
                     continue;
-                const std::uint64_t found = mapping.start + (begin - mapping.offset) - page_of(segment.address);
+                const LoadBias found = mapping.start + (begin - mapping.offset) - page_of(segment.address);
                 if (bias && *bias != found)
                     return fail("is not mapped as its program headers say");
                 bias = found;
@@ -108,39 +109,38 @@ std::string ElfModule::build_id() const {
     return build_id_of_elf(elf_.get());
 }
 
-std::size_t ElfModule::read(std::uint64_t address, std::span<char> into) const {
-    const std::uint64_t linked = address - bias_;
+std::size_t ElfModule::read(UserAddress address, std::span<char> into) const {
+    const LinkAddress linked = address - bias_;
     for (const Segment &segment : segments_) {
         if (segment.write || linked < segment.address || linked - segment.address >= segment.file_size)
             continue;
-        const std::uint64_t at = linked - segment.address;
+        const std::uint64_t at = linked - segment.address, offset = (segment.offset + at).value;
         const std::size_t length = std::min<std::uint64_t>(into.size(), segment.file_size - at);
         if (fd_ < 0) {
-            const std::uint64_t offset = segment.offset + at;
             if (offset > bytes_.size() || length > bytes_.size() - offset)
                 return 0;
             std::memcpy(into.data(), bytes_.data() + offset, length);
             return length;
         }
-        const ssize_t got = ::pread(fd_, into.data(), length, static_cast<off_t>(segment.offset + at));
+        const ssize_t got = ::pread(fd_, into.data(), length, static_cast<off_t>(offset));
         return got > 0 ? static_cast<std::size_t>(got) : 0;
     }
     return 0;
 }
 
-FrameHandle ElfModule::eh_frame(std::uint64_t linked) {
+FrameHandle ElfModule::eh_frame(LinkAddress linked) {
     if (!cfi_tried_) {
         cfi_tried_ = true;
         cfi_.reset(dwarf_getcfi_elf(elf_.get()));
     }
     Dwarf_Frame *frame = nullptr;
-    if (cfi_ && dwarf_cfi_addrframe(cfi_.get(), linked, &frame) == 0)
+    if (cfi_ && dwarf_cfi_addrframe(cfi_.get(), linked.value, &frame) == 0)
         return FrameHandle(frame);
     return nullptr;
 }
 
-bool ElfModule::is_entry(std::uint64_t address) const {
-    return entry_ != 0 && address - bias_ >= entry_ && address - bias_ - entry_ < entry_bytes;
+bool ElfModule::is_entry(UserAddress address) const {
+    return entry_.value != 0 && address - bias_ >= entry_ && address - bias_ - entry_ < entry_bytes;
 }
 
 void ElfModule::add_symbols(Elf *debug_file) {

@@ -22,20 +22,19 @@ public:
     // The caller keeps `fd`. An Error says what is wrong with the file.
     static Result<std::unique_ptr<ElfModule>> open(int fd, const ImageModule &module, const capture::Maps &maps);
     // An ELF image as mapped at `start`: the vdso.
-    static Result<std::unique_ptr<ElfModule>> of_memory(std::string bytes, std::uint64_t start);
+    static Result<std::unique_ptr<ElfModule>> of_memory(std::string bytes, UserAddress start);
 
-    // Address in the process - bias = address as linked.
-    std::uint64_t bias() const { return bias_; }
+    LoadBias bias() const { return bias_; }
     Elf *elf() const { return elf_.get(); }
     std::string build_id() const; // hex; "" none
 
     // Copies bytes of its read-only segments from the file; returns how many could be read.
-    std::size_t read(std::uint64_t address, std::span<char> into) const;
+    std::size_t read(UserAddress address, std::span<char> into) const;
 
-    // The rules of .eh_frame for a linked address; null if it has none.
-    FrameHandle eh_frame(std::uint64_t linked);
+    // The rules of .eh_frame for an address; null if it has none.
+    FrameHandle eh_frame(LinkAddress linked);
     // True if the process begins there: at the file's entry point, or a few bytes after it.
-    bool is_entry(std::uint64_t address) const;
+    bool is_entry(UserAddress address) const;
     const Symbols &symbols() const; // sorted when first used
     // Adds the symbols of its debug file, which must outlive this object.
     void add_symbols(Elf *debug_file);
@@ -46,14 +45,17 @@ private:
     Status place(const ImageModule &module, const capture::Maps &maps);
 
     struct Segment {
-        std::uint64_t offset = 0, address = 0, file_size = 0; // address: as linked
+        FileOffset offset;
+        LinkAddress address;
+        std::uint64_t file_size = 0;
         bool write = false, execute = false;
     };
     std::string bytes_; // from of_memory(); elf_ refers to them
     int fd_ = -1;
     ElfHandle elf_;
     std::vector<Segment> segments_;
-    std::uint64_t bias_ = 0, entry_ = 0;
+    LoadBias bias_;
+    LinkAddress entry_; // 0: none
     bool cfi_tried_ = false;
     CfiHandle cfi_;
     mutable bool symbols_read_ = false;

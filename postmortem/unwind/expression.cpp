@@ -108,7 +108,7 @@ bool Machine::step(const Dwarf_Op &op, std::size_t &next) {
     case DW_OP_nop:
         return true;
     case DW_OP_addr:
-        return push(op.number + context_.bias);
+        return push((LinkAddress(op.number) + context_.bias).value);
     case DW_OP_const1u:
     case DW_OP_const1s:
     case DW_OP_const2u:

@@ -1,6 +1,7 @@
 // Evaluates DWARF expressions with a frame's registers and the captured memory (DWARF 5, 2.5 and 2.6).
 #pragma once
 
+#include "capture/os/address.h"
 #include "postmortem/unwind/process_memory.h"
 #include "postmortem/unwind/registers.h"
 
@@ -12,10 +13,13 @@
 
 namespace incident::postmortem {
 
+using capture::LinkAddress;
+using capture::LoadBias;
+
 struct ExpressionContext {
     const Registers &registers;
     ProcessMemory &memory;
-    std::uint64_t bias = 0;                                   // is added to linked addresses (DW_OP_addr)
+    LoadBias bias;                                            // DW_OP_addr
     std::optional<std::uint64_t> cfa;                         // DW_OP_call_frame_cfa
     std::function<std::optional<std::uint64_t>()> frame_base; // DW_OP_fbreg
 };

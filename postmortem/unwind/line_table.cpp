@@ -8,10 +8,10 @@ namespace {
 
 constexpr std::size_t same_line_max = 1024; // rows of one line looked back over
 
-std::uint64_t address_of(Dwarf_Lines *lines, std::size_t index) {
+capture::LinkAddress address_of(Dwarf_Lines *lines, std::size_t index) {
     Dwarf_Addr address = 0;
     dwarf_lineaddr(dwarf_onesrcline(lines, index), &address);
-    return address;
+    return capture::LinkAddress(address);
 }
 
 bool ends_sequence(Dwarf_Line *line) {
@@ -36,7 +36,7 @@ const char *file_of(Dwarf_Line *line) {
 
 // The first row of the address that the row at `index` has, in its sequence.
 std::size_t first_of_address(Dwarf_Lines *lines, std::size_t index) {
-    const std::uint64_t address = address_of(lines, index);
+    const capture::LinkAddress address = address_of(lines, index);
     while (index > 0 && address_of(lines, index - 1) == address && !ends_sequence(dwarf_onesrcline(lines, index - 1)))
         --index;
     return index;
@@ -94,7 +94,7 @@ SourceLine place_of(Dwarf_Line *line) {
 
 } // namespace
 
-SourceLine source_line(Dwarf_Die &unit, std::uint64_t linked) {
+SourceLine source_line(Dwarf_Die &unit, capture::LinkAddress linked) {
     Dwarf_Lines *lines = nullptr;
     std::size_t count = 0;
     if (dwarf_getsrclines(&unit, &lines, &count) != 0 || count == 0)

@@ -24,10 +24,10 @@ ModuleSet::ModuleSet(const CrashImage &image, std::vector<ModuleInput> inputs, s
             vdso_start_ = mapping.start;
             vdso_end_ = mapping.end;
         }
-    if (vdso_start_ == 0)
+    if (vdso_start_.value == 0)
         if (const auto start = image.aux(AT_SYSINFO_EHDR); start && *start < UINT64_MAX - vdso_max) {
-            vdso_start_ = *start;
-            vdso_end_ = *start + vdso_max;
+            vdso_start_ = UserAddress(*start);
+            vdso_end_ = vdso_start_ + vdso_max;
         }
 }
 
@@ -38,9 +38,9 @@ std::size_t ModuleSet::read(std::uint64_t address, std::span<char> into) {
         const std::span<char> rest = into.subspan(done);
         std::size_t got = captured_->read(at, rest);
         if (got == 0)
-            if (const std::size_t index = index_at(at); index != none)
+            if (const std::size_t index = index_at(UserAddress(at)); index != none)
                 if (ElfModule *module = elf(index))
-                    got = module->read(at, rest);
+                    got = module->read(UserAddress(at), rest);
         if (got == 0)
             break;
         done += got;
@@ -48,7 +48,7 @@ std::size_t ModuleSet::read(std::uint64_t address, std::span<char> into) {
     return done;
 }
 
-std::size_t ModuleSet::index_at(std::uint64_t address) const {
+std::size_t ModuleSet::index_at(UserAddress address) const {
     if (address >= vdso_start_ && address < vdso_end_)
         return image_.modules.size();
     const ImageModule *module = image_.module_at(address);
@@ -60,7 +60,7 @@ std::size_t ModuleSet::index_at(std::uint64_t address) const {
 
 Result<std::unique_ptr<ElfModule>> ModuleSet::open_vdso() const {
     std::string bytes(std::min(vdso_end_ - vdso_start_, vdso_max), '\0');
-    bytes.resize(image_.memory.read(vdso_start_, bytes));
+    bytes.resize(image_.memory.read(vdso_start_.value, bytes));
     if (bytes.empty())
         bytes = own_vdso_;
     if (bytes.empty())

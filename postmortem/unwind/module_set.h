@@ -35,7 +35,7 @@ public:
 
     static constexpr std::size_t none = SIZE_MAX;
     // The index of the module that is mapped at an address; image.modules.size() is the vdso.
-    std::size_t index_at(std::uint64_t address) const;
+    std::size_t index_at(UserAddress address) const;
     // Null: it cannot be used; problem() says why.
     ElfModule *elf(std::size_t index);
     DebugInfo *debug(std::size_t index); // null: none
@@ -71,7 +71,7 @@ private:
     const ImageMemory *captured_ = &image_.memory;
     std::string debug_root_, own_vdso_;
     Progress progress_;
-    std::uint64_t vdso_start_ = 0, vdso_end_ = 0;
+    UserAddress vdso_start_, vdso_end_;
     std::vector<Entry> entries_; // of image.modules, then the vdso
     std::vector<std::string> notes_;
 };

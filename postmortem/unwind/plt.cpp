@@ -11,11 +11,13 @@ namespace incident::postmortem {
 
 namespace {
 
+using capture::LinkAddress;
+
 constexpr std::size_t relocations_max = 4u << 20; // looked at in one file
 constexpr std::uint64_t stub_max = 16;            // bytes
 
 // The slot of the global offset table a stub jumps through: jmp *disp32(%rip), wherever in it that stands.
-std::optional<std::uint64_t> slot_of(const unsigned char *stub, std::uint64_t bytes, std::uint64_t address) {
+std::optional<LinkAddress> slot_of(const unsigned char *stub, std::uint64_t bytes, LinkAddress address) {
     for (std::uint64_t at = 0; at + 6 <= bytes; ++at)
         if (stub[at] == 0xff && stub[at + 1] == 0x25) {
             std::int32_t displacement;
@@ -25,25 +27,25 @@ std::optional<std::uint64_t> slot_of(const unsigned char *stub, std::uint64_t by
     return std::nullopt;
 }
 
-std::optional<std::uint64_t> slot_of_stub_at(Elf *elf, std::uint64_t linked) {
+std::optional<LinkAddress> slot_of_stub_at(Elf *elf, LinkAddress linked) {
     std::size_t names = 0;
     if (elf_getshdrstrndx(elf, &names) != 0)
         return std::nullopt;
     for (Elf_Scn *scn = elf_nextscn(elf, nullptr); scn; scn = elf_nextscn(elf, scn)) {
         GElf_Shdr header;
-        if (!gelf_getshdr(scn, &header) || header.sh_type != SHT_PROGBITS || linked < header.sh_addr ||
-            linked - header.sh_addr >= header.sh_size)
+        if (!gelf_getshdr(scn, &header) || header.sh_type != SHT_PROGBITS || linked < LinkAddress(header.sh_addr) ||
+            linked - LinkAddress(header.sh_addr) >= header.sh_size)
             continue;
         const char *name = elf_strptr(elf, names, header.sh_name);
         if (!name || !std::string_view(name).starts_with(".plt"))
             return std::nullopt;
         const Elf_Data *data = elf_rawdata(scn, nullptr);
         const std::uint64_t stub = header.sh_entsize == 8 ? 8 : stub_max;
-        const std::uint64_t begin = (linked - header.sh_addr) / stub * stub;
+        const std::uint64_t begin = (linked - LinkAddress(header.sh_addr)) / stub * stub;
         if (!data || !data->d_buf || begin >= data->d_size)
             return std::nullopt;
         return slot_of(static_cast<const unsigned char *>(data->d_buf) + begin,
-                       std::min<std::uint64_t>(stub, data->d_size - begin), header.sh_addr + begin);
+                       std::min<std::uint64_t>(stub, data->d_size - begin), LinkAddress(header.sh_addr + begin));
     }
     return std::nullopt;
 }
@@ -62,7 +64,7 @@ std::string name_of_symbol(Elf *elf, std::size_t table, std::size_t index) {
 
 } // namespace
 
-std::string called_by_plt(Elf *elf, std::uint64_t linked) {
+std::string called_by_plt(Elf *elf, LinkAddress linked) {
     const auto slot = slot_of_stub_at(elf, linked);
     if (!slot)
         return "";
@@ -77,7 +79,7 @@ std::string called_by_plt(Elf *elf, std::uint64_t linked) {
             GElf_Rela relocation;
             if (!gelf_getrela(data, static_cast<int>(i), &relocation))
                 break;
-            if (relocation.r_offset == *slot && GELF_R_SYM(relocation.r_info) != 0)
+            if (LinkAddress(relocation.r_offset) == *slot && GELF_R_SYM(relocation.r_info) != 0)
                 return name_of_symbol(elf, header.sh_link, GELF_R_SYM(relocation.r_info));
         }
     }

@@ -13,12 +13,12 @@ namespace {
 constexpr std::string_view no_registers = "registers not captured";
 
 // Module, build-id and offset: what the mappings alone tell.
-void locate_frame(Frame &frame, const CrashImage &image, std::uint64_t address) {
+void locate_frame(Frame &frame, const CrashImage &image, UserAddress address) {
     const capture::Mapping *mapping = image.maps.find(address);
     if (!mapping)
         return;
     frame.module = mapping->path;
-    frame.offset = frame.ip - mapping->start + mapping->offset;
+    frame.offset = mapping->offset_of(UserAddress(frame.ip)).value;
     const ImageModule *module = image.module_at(address);
     if (module && module->path == mapping->path)
         frame.build_id = module->build_id;
@@ -40,7 +40,7 @@ ThreadStack instruction_pointer_only(const CrashImage &image, const ImageThread 
     Frame &frame = stack.frames.emplace_back();
     frame.ip = thread.registers->rip;
     frame.how = "registers";
-    locate_frame(frame, image, frame.ip);
+    locate_frame(frame, image, UserAddress(frame.ip));
     return stack;
 }
 
@@ -59,7 +59,7 @@ NamedStack StackNamer::name(const ImageThread &thread, std::size_t frames_max) {
         const WalkFrame &frame = walk.frames[i];
         add_frames(named, i, frame.ip, frame.look_up(), frame.how);
         if (i + 1 < walk.frames.size() && frame.by_cfi && !frame.signal_frame && !walk.frames[i + 1].exact)
-            for (const std::uint64_t jump : tail_calls_between(frame, walk.frames[i + 1]))
+            for (const UserAddress jump : tail_calls_between(frame, walk.frames[i + 1]))
                 add_frames(named, i, jump, jump - 1, "tail call");
     }
     const bool cut = stack.frames.size() > frames_max;
@@ -81,7 +81,7 @@ NamedStack StackNamer::name(const ImageThread &thread, std::size_t frames_max) {
     return named;
 }
 
-const std::vector<std::uint64_t> &StackNamer::tail_calls_between(const WalkFrame &callee, const WalkFrame &caller) {
+const std::vector<UserAddress> &StackNamer::tail_calls_between(const WalkFrame &callee, const WalkFrame &caller) {
     const auto [it, fresh] = tail_calls_.try_emplace({caller.ip, callee.look_up()});
     if (fresh)
         it->second = tail_calls(modules_, caller.ip, callee.look_up());
@@ -89,10 +89,10 @@ const std::vector<std::uint64_t> &StackNamer::tail_calls_between(const WalkFrame
 }
 
 // The frames at one address, innermost inlined function first.
-void StackNamer::add_frames(NamedStack &into, std::size_t walked, std::uint64_t ip, std::uint64_t look_up,
+void StackNamer::add_frames(NamedStack &into, std::size_t walked, UserAddress ip, UserAddress look_up,
                             std::string_view how) {
     Frame frame;
-    frame.ip = ip;
+    frame.ip = ip.value;
     frame.how = how;
     frame.signal_frame = into.walk.frames[walked].signal_frame && ip == into.walk.frames[walked].ip;
     locate_frame(frame, modules_.image(), look_up);
@@ -136,26 +136,26 @@ void StackNamer::add_frames(NamedStack &into, std::size_t walked, std::uint64_t 
             name_by_symbol(shown, source.module, look_up);
         else
             shown.symbol = place.name;
-        const std::uint64_t entry = place.entry + module->bias();
-        if (!place.inlined && place.entry != 0 && ip >= entry)
+        const UserAddress entry = place.entry + module->bias();
+        if (!place.inlined && place.entry.value != 0 && ip >= entry)
             shown.symbol_offset = ip - entry;
         into.stack.frames.push_back(std::move(shown));
         into.sources.push_back(source);
     }
 }
 
-void StackNamer::name_by_symbol(Frame &frame, std::size_t index, std::uint64_t look_up) {
+void StackNamer::name_by_symbol(Frame &frame, std::size_t index, UserAddress look_up) {
     ElfModule *module = modules_.elf(index);
     const auto scope = modules_.parsing(index, Part::file);
     if (const Symbol *symbol = module->symbols().function_at(look_up - module->bias())) {
         frame.symbol = function_name(symbol->name);
-        frame.symbol_offset = frame.ip - module->bias() - symbol->address;
+        frame.symbol_offset = UserAddress(frame.ip) - module->bias() - symbol->address;
     } else if (const std::string called = called_by_plt(module->elf(), look_up - module->bias()); !called.empty()) {
         frame.symbol = function_name(called) + "@plt";
     }
 }
 
-void StackNamer::name_generated(Frame &frame, const capture::Mapping *mapping, std::uint64_t look_up) {
+void StackNamer::name_generated(Frame &frame, const capture::Mapping *mapping, UserAddress look_up) {
     if (!mapping || !mapping->execute || mapping->is_file())
         return;
     if (mapping->path.empty() || mapping->path.starts_with("//anon"))
@@ -169,7 +169,7 @@ void StackNamer::name_generated(Frame &frame, const capture::Mapping *mapping, s
         if (perf_map_->bad_lines())
             notes_.push_back(fmt::format("{} lines of the perf map are none", perf_map_->bad_lines()));
     }
-    if (const PerfMap::Entry *entry = perf_map_->find(look_up)) {
+    if (const PerfMap::Entry *entry = perf_map_->find(look_up.value)) {
         frame.module = "jit/anon";
         frame.symbol = entry->name;
         frame.symbol_offset = frame.ip - entry->start;

@@ -32,15 +32,14 @@ public:
     std::vector<std::string> take_notes() { return std::exchange(notes_, {}); }
 
 private:
-    const std::vector<std::uint64_t> &tail_calls_between(const WalkFrame &callee, const WalkFrame &caller);
-    void add_frames(NamedStack &into, std::size_t walked, std::uint64_t ip, std::uint64_t look_up,
-                    std::string_view how);
-    void name_by_symbol(Frame &frame, std::size_t module, std::uint64_t look_up);
-    void name_generated(Frame &frame, const capture::Mapping *mapping, std::uint64_t look_up);
+    const std::vector<UserAddress> &tail_calls_between(const WalkFrame &callee, const WalkFrame &caller);
+    void add_frames(NamedStack &into, std::size_t walked, UserAddress ip, UserAddress look_up, std::string_view how);
+    void name_by_symbol(Frame &frame, std::size_t module, UserAddress look_up);
+    void name_generated(Frame &frame, const capture::Mapping *mapping, UserAddress look_up);
 
     ModuleSet &modules_;
     // A cache of tail calls, by return address and the address in the callee, because recursion asks for the same ones.
-    std::map<std::pair<std::uint64_t, std::uint64_t>, std::vector<std::uint64_t>> tail_calls_;
+    std::map<std::pair<UserAddress, UserAddress>, std::vector<UserAddress>> tail_calls_;
     std::unique_ptr<PerfMap> perf_map_; // parsed when generated code is first met
     std::vector<std::string> notes_;
 };

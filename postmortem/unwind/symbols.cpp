@@ -75,8 +75,8 @@ void Symbols::add(Elf *elf) {
                 return;
             }
             (code ? functions_ : data_)
-                .push_back({symbol.st_value, symbol.st_size, section.sh_addr + section.sh_size, name,
-                            preference_of(symbol, name), code});
+                .push_back({LinkAddress(symbol.st_value), symbol.st_size,
+                            LinkAddress(section.sh_addr + section.sh_size), name, preference_of(symbol, name), code});
         }
     }
 }
@@ -92,7 +92,7 @@ void Symbols::sort() {
     std::ranges::sort(data_, order);
 }
 
-const Symbol *Symbols::at(const std::vector<Symbol> &symbols, std::uint64_t address) const {
+const Symbol *Symbols::at(const std::vector<Symbol> &symbols, LinkAddress address) const {
     auto it = std::ranges::upper_bound(symbols, address, {}, &Symbol::address);
     const Symbol *unsized = nullptr;
     for (std::size_t looked = 0; it != symbols.begin() && looked < look_back_max; ++looked) {
@@ -109,16 +109,16 @@ const Symbol *Symbols::at(const std::vector<Symbol> &symbols, std::uint64_t addr
     return unsized;
 }
 
-const Symbol *Symbols::function_at(std::uint64_t address) const {
+const Symbol *Symbols::function_at(LinkAddress address) const {
     return at(functions_, address);
 }
 
-const Symbol *Symbols::data_at(std::uint64_t address) const {
+const Symbol *Symbols::data_at(LinkAddress address) const {
     const Symbol *symbol = at(data_, address);
     return symbol && (symbol->address == address || symbol->size != 0) ? symbol : nullptr;
 }
 
-std::optional<std::uint64_t> Symbols::address_of(std::string_view name) const {
+std::optional<LinkAddress> Symbols::address_of(std::string_view name) const {
     if (by_name_.empty())
         for (const Symbol &symbol : functions_)
             by_name_.try_emplace(without_version(symbol.name), symbol.address);
@@ -126,7 +126,7 @@ std::optional<std::uint64_t> Symbols::address_of(std::string_view name) const {
     return found == by_name_.end() ? std::nullopt : std::optional(found->second);
 }
 
-bool Symbols::is_called(std::uint64_t address, std::string_view name) const {
+bool Symbols::is_called(LinkAddress address, std::string_view name) const {
     const auto range = std::ranges::equal_range(functions_, address, {}, &Symbol::address);
     return std::ranges::any_of(range, [&](const Symbol &symbol) { return without_version(symbol.name) == name; });
 }

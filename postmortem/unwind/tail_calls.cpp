@@ -19,14 +19,14 @@ constexpr std::size_t function_dies_max = 1u << 20; // of one function
 constexpr unsigned call_depth_max = 128;
 
 struct Call {
-    std::uint64_t pc = 0; // behind it, in the process
+    UserAddress pc; // behind it
     bool tail = false;
-    std::optional<std::uint64_t> target; // in the process
-    std::string target_name;             // or the linker's name of it
+    std::optional<UserAddress> target;
+    std::string target_name; // or the linker's name of it
 };
 
 struct Function {
-    std::uint64_t entry = 0;
+    UserAddress entry; // 0: not known
     std::vector<Call> calls;
     bool all_tail_calls = false; // the compiler says that none is missing
 };
@@ -39,38 +39,38 @@ bool flag_of(Dwarf_Die *die, unsigned name, bool integrate = false) {
     return there && dwarf_formflag(&attribute, &flag) == 0 && flag;
 }
 
-std::optional<std::uint64_t> address_of(Dwarf_Die *die, unsigned name) {
+std::optional<LinkAddress> address_of(Dwarf_Die *die, unsigned name) {
     Dwarf_Attribute attribute;
     Dwarf_Addr address = 0;
     if (!dwarf_attr(die, name, &attribute) || dwarf_formaddr(&attribute, &address) != 0)
         return std::nullopt;
-    return address;
+    return LinkAddress(address);
 }
 
 class TailCallSearch {
 public:
     explicit TailCallSearch(ModuleSet &modules) : modules_(modules) {}
-    std::vector<std::uint64_t> run(std::uint64_t return_address, std::uint64_t callee);
+    std::vector<UserAddress> run(UserAddress return_address, UserAddress callee);
 
 private:
-    std::optional<Function> function_at(std::uint64_t address);
-    std::optional<Call> call_of(Dwarf_Die *die, std::uint64_t bias);
-    void collect(Dwarf_Die *parent, std::uint64_t bias, unsigned depth, Function &function);
-    std::optional<std::uint64_t> target_of(const Call &call);
-    void candidate(const std::vector<std::uint64_t> &chain);
-    bool follow(const Call &call, std::vector<std::uint64_t> &chain);
+    std::optional<Function> function_at(UserAddress address);
+    std::optional<Call> call_of(Dwarf_Die *die, LoadBias bias);
+    void collect(Dwarf_Die *parent, LoadBias bias, unsigned depth, Function &function);
+    std::optional<UserAddress> target_of(const Call &call);
+    void candidate(const std::vector<UserAddress> &chain);
+    bool follow(const Call &call, std::vector<UserAddress> &chain);
 
     ModuleSet &modules_;
-    std::uint64_t callee_ = 0;
+    UserAddress callee_; // 0: not known
     std::size_t callee_module_ = ModuleSet::none, left_ = function_dies_max, visits_ = 0;
-    std::set<std::uint64_t> entered_;
+    std::set<UserAddress> entered_;
     // The chains found so far agree on this: the first one, and how much of it from either end.
-    std::optional<std::vector<std::uint64_t>> result_;
+    std::optional<std::vector<UserAddress>> result_;
     std::size_t callers_ = 0, callees_ = 0;
 };
 
 // A DW_TAG_call_site of DWARF 5, or the GNU extension it was made of.
-std::optional<Call> TailCallSearch::call_of(Dwarf_Die *die, std::uint64_t bias) {
+std::optional<Call> TailCallSearch::call_of(Dwarf_Die *die, LoadBias bias) {
     Call call;
     auto pc = address_of(die, DW_AT_call_return_pc);
     if (!pc)
@@ -98,13 +98,13 @@ std::optional<Call> TailCallSearch::call_of(Dwarf_Die *die, std::uint64_t bias) 
         if (!name)
             name = dwarf_diename(&target);
         call.target_name = name ? name : "";
-    } else if (const std::uint64_t entry = entry_of(&target)) {
+    } else if (const LinkAddress entry = entry_of(&target); entry.value) {
         call.target = entry + bias;
     }
     return call;
 }
 
-void TailCallSearch::collect(Dwarf_Die *parent, std::uint64_t bias, unsigned depth, Function &function) {
+void TailCallSearch::collect(Dwarf_Die *parent, LoadBias bias, unsigned depth, Function &function) {
     Dwarf_Die die;
     if (depth > call_depth_max || dwarf_child(parent, &die) != 0)
         return;
@@ -123,7 +123,7 @@ void TailCallSearch::collect(Dwarf_Die *parent, std::uint64_t bias, unsigned dep
     } while (dwarf_siblingof(&die, &die) == 0);
 }
 
-std::optional<Function> TailCallSearch::function_at(std::uint64_t address) {
+std::optional<Function> TailCallSearch::function_at(UserAddress address) {
     const std::size_t index = modules_.index_at(address);
     ElfModule *module = index == ModuleSet::none ? nullptr : modules_.elf(index);
     DebugInfo *debug = module ? modules_.debug(index) : nullptr;
@@ -134,7 +134,7 @@ std::optional<Function> TailCallSearch::function_at(std::uint64_t address) {
     if (!debug->function_at(address - module->bias(), unit, die))
         return std::nullopt;
     Function function;
-    if (const std::uint64_t entry = entry_of(&die))
+    if (const LinkAddress entry = entry_of(&die); entry.value)
         function.entry = entry + module->bias();
     for (const unsigned complete :
          {DW_AT_call_all_calls, DW_AT_call_all_tail_calls, DW_AT_GNU_all_call_sites, DW_AT_GNU_all_tail_call_sites})
@@ -143,13 +143,13 @@ std::optional<Function> TailCallSearch::function_at(std::uint64_t address) {
     return function;
 }
 
-std::optional<std::uint64_t> TailCallSearch::target_of(const Call &call) {
+std::optional<UserAddress> TailCallSearch::target_of(const Call &call) {
     if (call.target || call.target_name.empty())
         return call.target;
     const auto called = [&](std::size_t index, const auto &look) {
         ElfModule *module = modules_.elf(index);
         const auto scope = modules_.parsing(index, Part::file);
-        return module ? look(*module) : std::optional<std::uint64_t>();
+        return module ? look(*module) : std::optional<UserAddress>();
     };
     if (callee_module_ != ModuleSet::none)
         if (const auto own = called(callee_module_, [&](ElfModule &module) {
@@ -167,7 +167,7 @@ std::optional<std::uint64_t> TailCallSearch::target_of(const Call &call) {
     return std::nullopt;
 }
 
-void TailCallSearch::candidate(const std::vector<std::uint64_t> &chain) {
+void TailCallSearch::candidate(const std::vector<UserAddress> &chain) {
     if (!result_) {
         result_ = chain;
         callers_ = callees_ = chain.size();
@@ -186,7 +186,7 @@ void TailCallSearch::candidate(const std::vector<std::uint64_t> &chain) {
 }
 
 // false: something on the way cannot be told, so nothing is certain.
-bool TailCallSearch::follow(const Call &call, std::vector<std::uint64_t> &chain) {
+bool TailCallSearch::follow(const Call &call, std::vector<UserAddress> &chain) {
     if (++visits_ > visits_max)
         return false;
     const auto target = target_of(call);
@@ -214,7 +214,7 @@ bool TailCallSearch::follow(const Call &call, std::vector<std::uint64_t> &chain)
     return true;
 }
 
-std::vector<std::uint64_t> TailCallSearch::run(std::uint64_t return_address, std::uint64_t callee) {
+std::vector<UserAddress> TailCallSearch::run(UserAddress return_address, UserAddress callee) {
     const auto caller = function_at(return_address - 1);
     if (!caller)
         return {};
@@ -227,14 +227,14 @@ std::vector<std::uint64_t> TailCallSearch::run(std::uint64_t return_address, std
     } else if (ElfModule *module = callee_module_ == ModuleSet::none ? nullptr : modules_.elf(callee_module_)) {
         const auto scope = modules_.parsing(callee_module_, Part::file);
         const Symbol *symbol = module->symbols().function_at(callee - module->bias());
-        callee_ = symbol ? symbol->address + module->bias() : 0;
+        callee_ = symbol ? symbol->address + module->bias() : UserAddress();
     }
-    std::vector<std::uint64_t> chain;
-    if (callee_ == 0 || !follow(*call, chain) || !result_)
+    std::vector<UserAddress> chain;
+    if (callee_.value == 0 || !follow(*call, chain) || !result_)
         return {};
     if (callers_ == result_->size())
         return {result_->rbegin(), result_->rend()};
-    std::vector<std::uint64_t> known(result_->rbegin(), result_->rbegin() + static_cast<std::ptrdiff_t>(callees_));
+    std::vector<UserAddress> known(result_->rbegin(), result_->rbegin() + static_cast<std::ptrdiff_t>(callees_));
     for (std::size_t i = callers_; i > 0; --i)
         known.push_back((*result_)[i - 1]);
     return known;
@@ -242,7 +242,7 @@ std::vector<std::uint64_t> TailCallSearch::run(std::uint64_t return_address, std
 
 } // namespace
 
-std::vector<std::uint64_t> tail_calls(ModuleSet &modules, std::uint64_t return_address, std::uint64_t callee) {
+std::vector<UserAddress> tail_calls(ModuleSet &modules, UserAddress return_address, UserAddress callee) {
     return TailCallSearch(modules).run(return_address, callee);
 }
 

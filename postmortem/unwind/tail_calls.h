@@ -5,13 +5,12 @@
 
 #include "postmortem/unwind/module_set.h"
 
-#include <cstdint>
 #include <vector>
 
 namespace incident::postmortem {
 
 // `return_address` is in the caller. `callee` is an address in the function below it on the stack. Returns the
 // addresses after the jumps, innermost first; empty if there is no chain or more than one.
-std::vector<std::uint64_t> tail_calls(ModuleSet &modules, std::uint64_t return_address, std::uint64_t callee);
+std::vector<UserAddress> tail_calls(ModuleSet &modules, UserAddress return_address, UserAddress callee);
 
 } // namespace incident::postmortem

@@ -35,7 +35,7 @@ public:
     Walker(const user_regs_struct &registers, ModuleSet &modules) : modules_(modules), maps_(modules.image().maps) {
         WalkFrame first;
         first.registers = registers_of(registers);
-        first.ip = registers.rip;
+        first.ip = UserAddress(registers.rip);
         first.exact = true;
         first.how = by_registers;
         walk_.frames.push_back(std::move(first));
@@ -58,7 +58,7 @@ public:
             }
             WalkFrame caller;
             caller.registers = step.registers;
-            caller.ip = *step.registers[dwarf_rip];
+            caller.ip = UserAddress(*step.registers[dwarf_rip]);
             caller.exact = step.exact;
             caller.how = step.how;
             walk_.frames.push_back(std::move(caller));
@@ -72,11 +72,11 @@ private:
     std::optional<Step> top_of_stack(const WalkFrame &frame, std::size_t module);
     std::optional<Step> frame_pointer(const WalkFrame &frame, std::size_t module);
     void check(const WalkFrame &frame, Step &step) const;
-    bool may_return_to(std::uint64_t address);
-    std::optional<std::uint64_t> function_start(std::uint64_t address, std::size_t module);
+    bool may_return_to(UserAddress address);
+    std::optional<UserAddress> function_start(UserAddress address, std::size_t module);
     std::optional<Step> popped(const Registers &registers, std::uint64_t return_slot, std::optional<std::uint64_t> rbp,
                                std::string_view how);
-    bool executable(std::uint64_t address) const {
+    bool executable(UserAddress address) const {
         const capture::Mapping *mapping = maps_.find(address);
         return mapping && mapping->execute;
     }
@@ -109,7 +109,7 @@ std::string Walker::not_captured(const WalkFrame &frame, std::uint64_t address) 
 }
 
 Step Walker::step_from(WalkFrame &frame) {
-    const std::uint64_t address = frame.look_up();
+    const UserAddress address = frame.look_up();
     const capture::Mapping *mapping = maps_.find(address);
     const std::size_t module = modules_.index_at(address);
     if (module != ModuleSet::none)
@@ -120,7 +120,7 @@ Step Walker::step_from(WalkFrame &frame) {
             if (auto step = top_of_stack(frame, ModuleSet::none))
                 return std::move(*step);
         return stop(fmt::format("{:#x} is in no executable mapping{}, and no return address is on top of the stack",
-                                frame.ip, modules_.image().maps_whole ? "" : " known"));
+                                frame.ip.value, modules_.image().maps_whole ? "" : " known"));
     }
     if (module != ModuleSet::none)
         if (auto step = cfi(frame, module))
@@ -141,11 +141,10 @@ Step Walker::step_from(WalkFrame &frame) {
         return std::move(*step);
     if (module == ModuleSet::none)
         return stop(mapping->path.empty() || !mapping->is_file()
-                        ? fmt::format("no unwind information for generated code at {:#x}", frame.ip)
+                        ? fmt::format("no unwind information for generated code at {:#x}", frame.ip.value)
                         : fmt::format("no unwind information for {}", mapping->path));
     const std::string &problem = modules_.problem(module);
-    const std::string where =
-        fmt::format("{}+{:#x}", modules_.path(module), frame.ip - mapping->start + mapping->offset);
+    const std::string where = fmt::format("{}+{:#x}", modules_.path(module), mapping->offset_of(frame.ip).value);
     return stop("no unwind information for " + where + (problem.empty() ? "" : ": " + problem));
 }
 
@@ -153,7 +152,7 @@ std::optional<Step> Walker::cfi(WalkFrame &frame, std::size_t index) {
     ElfModule *module = modules_.elf(index);
     if (!module)
         return std::nullopt;
-    const auto find = [&](std::uint64_t address) {
+    const auto find = [&](UserAddress address) {
         {
             const auto scope = modules_.parsing(index, Part::file);
             if (FrameHandle rules = module->eh_frame(address - module->bias()))
@@ -196,7 +195,7 @@ std::optional<Step> Walker::cfi(WalkFrame &frame, std::size_t index) {
 }
 
 std::optional<Step> Walker::signal_frame(WalkFrame &frame) {
-    if (!frame.registers[dwarf_rsp] || !is_sigreturn_at(frame.ip, modules_))
+    if (!frame.registers[dwarf_rsp] || !is_sigreturn_at(frame.ip.value, modules_))
         return std::nullopt;
     frame.signal_frame = true;
     Step step;
@@ -211,11 +210,12 @@ std::optional<Step> Walker::signal_frame(WalkFrame &frame) {
     return step;
 }
 
-bool Walker::may_return_to(std::uint64_t address) {
-    return address != 0 && executable(address - 1) && call_before(address, modules_).kind != CallBefore::Kind::no_call;
+bool Walker::may_return_to(UserAddress address) {
+    return address.value != 0 && executable(address - 1) &&
+           call_before(address.value, modules_).kind != CallBefore::Kind::no_call;
 }
 
-std::optional<std::uint64_t> Walker::function_start(std::uint64_t address, std::size_t index) {
+std::optional<UserAddress> Walker::function_start(UserAddress address, std::size_t index) {
     ElfModule *module = index == ModuleSet::none ? nullptr : modules_.elf(index);
     if (!module)
         return std::nullopt;
@@ -228,7 +228,7 @@ std::optional<std::uint64_t> Walker::function_start(std::uint64_t address, std::
 std::optional<Step> Walker::popped(const Registers &registers, std::uint64_t return_slot,
                                    std::optional<std::uint64_t> rbp, std::string_view how) {
     const auto back = modules_.word(return_slot);
-    if (!back || !may_return_to(*back))
+    if (!back || !may_return_to(UserAddress(*back)))
         return std::nullopt;
     Step step;
     step.kind = Step::Kind::caller;
@@ -250,7 +250,7 @@ std::optional<Step> Walker::top_of_stack(const WalkFrame &frame, std::size_t mod
         return std::nullopt;
     if (executable(frame.ip)) {
         const auto start = function_start(frame.ip, module);
-        if (!start || (*start != frame.ip && call_before(*back, modules_).target != start))
+        if (!start || (*start != frame.ip && call_before(*back, modules_).target != start->value))
             return std::nullopt;
     }
     return popped(frame.registers, *stack, frame.registers[dwarf_rbp], by_stack_pointer);
@@ -268,20 +268,20 @@ std::optional<Step> Walker::frame_pointer(const WalkFrame &frame, std::size_t mo
         return std::nullopt;
     bool sure = false;
     if (start) {
-        const Prologue prologue = prologue_at(*start, modules_);
+        const Prologue prologue = prologue_at(start->value, modules_);
         if (prologue.readable && !prologue.frame_pointer)
             return std::nullopt;
         sure = prologue.frame_pointer;
         if (prologue.readable && frame.exact && stack) {
-            if (frame.ip < prologue.pushed || is_return_at(frame.ip, modules_))
+            if (frame.ip.value < prologue.pushed || is_return_at(frame.ip.value, modules_))
                 return popped(frame.registers, *stack, base, by_stack_pointer);
-            if (frame.ip < prologue.moved)
+            if (frame.ip.value < prologue.moved)
                 return popped(frame.registers, *stack + 8, modules_.word(*stack), by_stack_pointer);
         }
     }
     if (!base || !stack || *base < *stack || *base % sizeof(std::uint64_t) != 0)
         return std::nullopt;
-    if (const capture::Mapping *here = maps_.find(*stack); here && here != maps_.find(*base))
+    if (const capture::Mapping *here = maps_.find(UserAddress(*stack)); here && here != maps_.find(UserAddress(*base)))
         return stop(
             fmt::format("the frame pointer, {:#x}, leads to another stack than the one at {:#x}", *base, *stack));
     const auto saved = modules_.word(*base);
@@ -291,7 +291,7 @@ std::optional<Step> Walker::frame_pointer(const WalkFrame &frame, std::size_t mo
     if (step && !sure && walk_.doubt.empty())
         walk_.doubt = fmt::format("frames may be missing behind {:#x}, which was left by the frame pointer without "
                                   "knowing whether its function sets one up",
-                                  frame.ip);
+                                  frame.ip.value);
     return step;
 }
 
@@ -310,7 +310,7 @@ void Walker::check(const WalkFrame &frame, Step &step) const {
             stop(fmt::format("the caller's stack pointer {:#x} is not above {:#x} (corrupt stack?)", *after, *before));
         return;
     }
-    if (!step.exact && !executable(ip - 1))
+    if (!step.exact && !executable(UserAddress(ip - 1)))
         step = stop(fmt::format("the return address {:#x} is in no executable mapping{}", ip,
                                 modules_.image().maps_whole ? "" : " known"));
 }

@@ -13,7 +13,7 @@ namespace incident::postmortem {
 
 struct WalkFrame {
     Registers registers;
-    std::uint64_t ip = 0;
+    UserAddress ip;
     bool exact = false; // ip is where the thread was or was interrupted; false: ip is after a call
     bool signal_frame = false;
     bool by_cfi = false; // the next frame was found by call frame information
@@ -23,7 +23,7 @@ struct WalkFrame {
 
     // An address within the frame's current instruction. The return address itself will not do: after a call that does
     // not return, another function may begin.
-    std::uint64_t look_up() const { return exact || signal_frame || ip == 0 ? ip : ip - 1; }
+    UserAddress look_up() const { return exact || signal_frame || ip == UserAddress() ? ip : ip - 1; }
 };
 
 struct Walk {

@@ -186,12 +186,15 @@ private:
         return std::nullopt;
     }
 
+    // The mapping that the address lies in; null: in none known.
+    const capture::Mapping *mapped() const { return e_.image.maps.find(UserAddress(address_)); }
+
     // The address that could not be used is the instruction's own.
     std::optional<Claim> jumped(std::string_view code) const {
         if (regs_.rip != address_)
             return std::nullopt;
         Claim claim;
-        const capture::Mapping *mapping = e_.image.maps.find(address_);
+        const capture::Mapping *mapping = mapped();
         // The kernel's code must agree with the known mapping; if it does not, another thread has changed the mapping.
         const bool unmapped = code == "SEGV_MAPERR";
         if (unmapped && address_ == 0)
@@ -224,17 +227,17 @@ private:
     // Below the lowest address of the stack it runs on, and by the stack pointer.
     std::optional<Claim> overflowed() const {
         const auto &all = e_.image.maps.all();
-        const auto above = std::ranges::upper_bound(all, address_, {}, &capture::Mapping::start);
-        const auto at = e_.image.maps.find(address_);
+        const auto above = std::ranges::upper_bound(all, UserAddress(address_), {}, &capture::Mapping::start);
+        const auto at = mapped();
         const bool guard = at && !at->read && !at->write && !at->execute; // pthread_attr_setguardsize(3)
         if (above == all.end() || !above->write || (at && !guard) || (guard && at->end != above->start))
             return std::nullopt;
         // A frame in use lies above its stack pointer, but for the red zone and what the instruction pushes: a write
         // far below that, or from a frame that still has room, went past something else.
         const bool in_frame = address_ + red_zone + pushed_most >= regs_.rsp;
-        const bool at_the_end = regs_.rsp < above->start + red_zone + pushed_most &&
-                                above->start - address_ < stack_reach &&
-                                above->start - std::min<std::uint64_t>(above->start, regs_.rsp) < stack_reach;
+        const std::uint64_t stack = above->start.value;
+        const bool at_the_end = regs_.rsp < stack + red_zone + pushed_most && stack - address_ < stack_reach &&
+                                stack - std::min<std::uint64_t>(stack, regs_.rsp) < stack_reach;
         if (!in_frame || !at_the_end)
             return std::nullopt;
         // The kernel lets a main thread's stack grow at any access until its limit (expand_stack(), mm/mmap.c);
@@ -248,12 +251,12 @@ private:
         auto claim = Claim::of<Sentence::stack_overflow>(e_.image.threads.front().tid, bytes_text(size));
         claim.facts = {signal_fact(e_),
                        fmt::format("that is {} below the stack, which lies at {:#x}-{:#x}; the stack pointer is {:#x}",
-                                   bytes_text(above->start - address_), above->start, above->end, regs_.rsp)};
+                                   bytes_text(stack - address_), stack, above->end.value, regs_.rsp)};
         if (main && limit)
             claim.facts.push_back(fmt::format("RLIMIT_STACK is {}", bytes_text(*limit)));
         if (guard)
             claim.facts.push_back(
-                fmt::format("the address lies in the stack's guard, {:#x}-{:#x}", at->start, at->end));
+                fmt::format("the address lies in the stack's guard, {:#x}-{:#x}", at->start.value, at->end.value));
         recursion(claim);
         return claim;
     }
@@ -292,7 +295,7 @@ private:
 
     // Mapped, but not for this.
     std::optional<Claim> forbidden() const {
-        const capture::Mapping *mapping = e_.image.maps.find(address_);
+        const capture::Mapping *mapping = mapped();
         if (!mapping || !operand_met())
             return std::nullopt;
         const Instruction::Operand &memory = *operand();
@@ -303,15 +306,15 @@ private:
             claim.add<Sentence::no_permission>(where(), access(memory), mapping_text(*mapping));
         else
             return std::nullopt;
-        claim.facts = {
-            signal_fact(e_), instruction_fact(),
-            fmt::format("the address lies in {:#x}-{:#x} {}", mapping->start, mapping->end, mapping_text(*mapping))};
+        claim.facts = {signal_fact(e_), instruction_fact(),
+                       fmt::format("the address lies in {:#x}-{:#x} {}", mapping->start.value, mapping->end.value,
+                                   mapping_text(*mapping))};
         return claim;
     }
 
     // Not mapped; since a recorded munmap(2), where there is one.
     std::optional<Claim> unmapped() const {
-        if (!operand_met() || !e_.image.maps_whole || e_.image.maps.find(address_))
+        if (!operand_met() || !e_.image.maps_whole || mapped())
             return std::nullopt;
         Claim claim;
         if (address_ >= kernel_begin)
@@ -333,15 +336,15 @@ private:
 
     // mmap(2): SIGBUS for a page of the mapping that lies beyond the end of the file; also where reading it failed
     std::optional<Claim> beyond_file(std::string_view code) const {
-        const capture::Mapping *mapping = e_.image.maps.find(address_);
+        const capture::Mapping *mapping = mapped();
         if (code != "BUS_ADRERR" || !mapping || !mapping->is_file())
             return std::nullopt;
         auto claim = Claim::of<Sentence::no_file_page>(mapping->path);
         claim.facts = {
             signal_fact(e_),
             fmt::format("the address lies {} into the mapping {:#x}-{:#x} of {}, at offset {:#x} of the file",
-                        bytes_text(address_ - mapping->start), mapping->start, mapping->end, mapping->path,
-                        address_ - mapping->start + mapping->offset)};
+                        bytes_text(address_ - mapping->start.value), mapping->start.value, mapping->end.value,
+                        mapping->path, mapping->offset_of(UserAddress(address_)).value)};
         return claim;
     }
 

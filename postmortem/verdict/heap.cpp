@@ -204,7 +204,7 @@ private:
     // The pointer that was followed, or jumped to, is what stands in an allocation that was freed.
     std::optional<Claim> loaded_from_freed() const {
         std::vector<Named> bad = operand_registers();
-        const capture::Mapping *code = e_.image.maps.find(e_.registers()->rip);
+        const capture::Mapping *code = e_.image.maps.find(UserAddress(e_.registers()->rip));
         if (!operand() && (!code || !code->execute))
             bad.emplace_back("rip", e_.registers()->rip);
         for (const auto &[name, value] : bad)

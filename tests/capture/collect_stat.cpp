@@ -7,7 +7,6 @@
 
 #include <signal.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 namespace incident::capture {
@@ -42,34 +41,30 @@ TEST(ProcStat, RefusesWhatIsCut) {
 
 TEST(ProcStat, TicksAreCutAsTheKernelCutsThem) {
     const auto tick = 1'000'000'000ull / static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
-    EXPECT_EQ(start_ticks_of(0), 0u);
-    EXPECT_EQ(start_ticks_of(tick - 1), 0u);
-    EXPECT_EQ(start_ticks_of(tick), 1u);
-    EXPECT_EQ(start_ticks_of(123456 * tick + tick - 1), 123456u);
-    EXPECT_EQ(start_ticks_of(~0ull), ~0ull / tick);
+    EXPECT_EQ(start_ticks_of(BootTime{0}), 0u);
+    EXPECT_EQ(start_ticks_of(BootTime{tick - 1}), 0u);
+    EXPECT_EQ(start_ticks_of(BootTime{tick}), 1u);
+    EXPECT_EQ(start_ticks_of(BootTime{123456 * tick + tick - 1}), 123456u);
+    EXPECT_EQ(start_ticks_of(BootTime{~0ull}), ~0ull / tick);
 }
 
 TEST(ProcStat, AgreesWithTheKernelAboutANewProcess) {
-    timespec before{}, after{};
-    ::clock_gettime(CLOCK_BOOTTIME, &before);
+    const auto before = BootTime::now();
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
         ::pause();
         ::_exit(0);
     }
-    ::clock_gettime(CLOCK_BOOTTIME, &after);
+    const auto after = BootTime::now();
     std::stringstream text;
     text << std::ifstream("/proc/" + std::to_string(child) + "/stat").rdbuf();
     ::kill(child, SIGKILL);
     ::waitpid(child, nullptr, 0);
     const auto stat = parse_proc_stat(text.str());
-    const auto ns = [](const timespec &t) {
-        return static_cast<std::uint64_t>(t.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(t.tv_nsec);
-    };
     ASSERT_TRUE(stat);
-    EXPECT_GE(stat->start_ticks, start_ticks_of(ns(before)));
-    EXPECT_LE(stat->start_ticks, start_ticks_of(ns(after)));
+    EXPECT_GE(stat->start_ticks, start_ticks_of(before));
+    EXPECT_LE(stat->start_ticks, start_ticks_of(after));
 }
 
 } // namespace

@@ -13,7 +13,7 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr std::uint64_t S = 1'000'000'000, DEATH = 1'795'273'445 * S + 700'000'000;
+constexpr std::uint64_t S = 1'000'000'000, MS = S / 1000, DEATH = 1'795'273'445 * S + 700'000'000;
 
 std::string auxv(std::uint64_t random, std::uint64_t entry = 0x55d5c0001000, std::uint64_t page = 4096) {
     const std::uint64_t words[] = {AT_PAGESZ, page, AT_ENTRY, entry, AT_RANDOM, random, AT_NULL, 0};
@@ -26,7 +26,7 @@ DeathIdentity death() {
     d.boot_id = std::string(32, 'a');
     d.process.pid = 1234;
     d.process.start.ns = 1000 * S;
-    d.boottime_offset_ns = DEATH - 2000 * S;
+    d.started.ns = DEATH - 1000 * S;
     d.exe = "/usr/bin/app";
     d.comm = "app";
     d.signal = 11;
@@ -43,8 +43,8 @@ CoreEntry entry(const std::string &cursor = "c1") {
     e.uid = 1000;
     e.exe = "/usr/bin/app";
     e.auxv = OURS;
-    e.death_us = DEATH / S * 1'000'000; // cut to the second: 0.7 s before the death
-    e.written_us = DEATH / 1000 + 80'000;
+    e.death.ns = DEATH / S * S; // cut to the second: 0.7 s before the death
+    e.written.ns = DEATH + 80 * MS;
     e.file = "/var/lib/systemd/coredump/core.app.zst";
     e.writer_uid = 995;
     e.writer_exe = "/usr/lib/systemd/systemd-coredump";
@@ -80,11 +80,11 @@ TEST(CoreMatch, AtTheTurnOfASecondTheCoarseClockLags) {
     DeathIdentity turn = death();
     turn.time.ns = DEATH / S * S + 300'000; // the tick that turns the second is still to come
     CoreEntry before = entry();
-    before.death_us = (DEATH / S - 1) * 1'000'000;
-    before.written_us = turn.time.ns / 1000 + 80'000;
+    before.death.ns = (DEATH / S - 1) * S;
+    before.written = turn.time + 80 * MS;
     EXPECT_EQ(match(turn, {before}).join, Join::Exact);
     turn.time.ns += S / 2; // by then it has come
-    before.written_us += 500'000;
+    before.written.ns += S / 2;
     EXPECT_EQ(match(turn, {before}).join, Join::None);
 }
 
@@ -124,15 +124,15 @@ TEST(CoreMatch, ContradictionsAreOthersDeaths) {
     };
     none([](auto &, auto &e) { e.auxv = OTHERS; }, "the auxiliary vectors differ");
     none([](auto &, auto &e) { e.uid = 1001; }, "of another user");
-    none([](auto &, auto &e) { e.death_us -= 5'000'000; }, "older than the death");
-    none([](auto &, auto &e) { e.written_us -= 5'000'000; }, "older than the death");
+    none([](auto &, auto &e) { e.death.ns -= 5 * S; }, "older than the death");
+    none([](auto &, auto &e) { e.written.ns -= 5 * S; }, "older than the death");
     none(
         [](auto &, auto &e) {
-            e.death_us += 61'000'000;
-            e.written_us += 61'000'000;
+            e.death.ns += 61 * S;
+            e.written.ns += 61 * S;
         },
         "of a dump 60 s after the death");
-    none([](auto &d, auto &) { d.process.start.ns = 2003 * S; }, "older than the process");
+    none([](auto &d, auto &) { d.started.ns = DEATH + 3 * S; }, "older than the process");
 }
 
 TEST(CoreMatch, AForgedEntryProvesNothing) {
@@ -162,8 +162,8 @@ TEST(CoreMatch, AWindowSaysWhatIsMissing) {
     window([](auto &, auto &e) { e.signal = 6; }, "it died of signal 6, not 11");
     window([](auto &d, auto &) { d.signal = 0; }, "our signal is not known");
     window([](auto &, auto &e) { e.signal = 0; }, "the entry names no signal");
-    window([](auto &, auto &e) { e.death_us += 10'000'000; }, "the dump began 9 s after the death");
-    window([](auto &, auto &e) { e.death_us = 0; }, "the entry names no time of death");
+    window([](auto &, auto &e) { e.death.ns += 10 * S; }, "the dump began 9 s after the death");
+    window([](auto &, auto &e) { e.death.ns = 0; }, "the entry names no time of death");
 }
 
 TEST(CoreMatch, OfSeveralThatFitNoneIsProven) {
@@ -176,13 +176,13 @@ TEST(CoreMatch, OfSeveralThatFitNoneIsProven) {
     EXPECT_EQ(found.join, Join::Exact);
     EXPECT_EQ(found.entry->cursor, "c1");
     CoreEntry late = entry("late");
-    late.death_us += 30'000'000;
+    late.death.ns += 30 * S;
     found = match(death(), {late, entry("c1")});
     EXPECT_EQ(found.join, Join::Exact);
     EXPECT_EQ(found.entry->cursor, "c1");
     CoreEntry later = late;
     later.cursor = "later";
-    later.death_us += 20'000'000;
+    later.death.ns += 20 * S;
     found = match(death(), {later, late});
     EXPECT_EQ(found.join, Join::Window);
     EXPECT_EQ(found.entry->cursor, "late") << "the nearest";

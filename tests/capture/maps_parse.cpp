@@ -16,31 +16,31 @@ constexpr std::string_view sample =
 TEST(MapsParse, KernelText) {
     const Maps maps = Maps::parse(sample);
     ASSERT_EQ(maps.all().size(), 6u);
-    const Mapping *code = maps.find(0x55d0c0a02fff);
+    const Mapping *code = maps.find(UserAddress(0x55d0c0a02fff));
     ASSERT_TRUE(code);
     EXPECT_EQ(code->path, "/usr/bin/my app");
-    EXPECT_EQ(code->offset, 0x2000u);
+    EXPECT_EQ(code->offset, FileOffset(0x2000));
     EXPECT_EQ(code->inode, 1234u);
     EXPECT_EQ(code->major, 8u);
     EXPECT_EQ(code->minor, 1u);
     EXPECT_TRUE(code->read && code->execute && !code->write && !code->shared);
     EXPECT_TRUE(code->is_file());
-    const Mapping *jit = maps.find(0x7f0000010000);
+    const Mapping *jit = maps.find(UserAddress(0x7f0000010000));
     ASSERT_TRUE(jit);
     EXPECT_TRUE(jit->deleted && jit->shared);
     EXPECT_EQ(jit->path, "/memfd:jit");
     EXPECT_EQ(jit->major, 0x103u);
-    EXPECT_EQ(maps.find(0x7f0000000000)->path, "");
-    EXPECT_FALSE(maps.find(0x55d0c1b00000)->is_file());
-    EXPECT_TRUE(maps.find(0xffffffffff600fff));
+    EXPECT_EQ(maps.find(UserAddress(0x7f0000000000))->path, "");
+    EXPECT_FALSE(maps.find(UserAddress(0x55d0c1b00000))->is_file());
+    EXPECT_TRUE(maps.find(UserAddress(0xffffffffff600fff)));
 }
 
 TEST(MapsParse, NothingBetweenMappings) {
     const Maps maps = Maps::parse(sample);
-    EXPECT_EQ(maps.find(0), nullptr);
-    EXPECT_EQ(maps.find(0x55d0c0a05000), nullptr);
-    EXPECT_EQ(maps.find(0xffffffffff601000), nullptr);
-    EXPECT_EQ(maps.find(~0ull), nullptr);
+    EXPECT_EQ(maps.find(UserAddress(0)), nullptr);
+    EXPECT_EQ(maps.find(UserAddress(0x55d0c0a05000)), nullptr);
+    EXPECT_EQ(maps.find(UserAddress(0xffffffffff601000)), nullptr);
+    EXPECT_EQ(maps.find(UserAddress(~0ull)), nullptr);
 }
 
 TEST(MapsParse, LinesThatAreNotTheKernelsAreLeftOut) {
@@ -54,8 +54,8 @@ TEST(MapsParse, LinesThatAreNotTheKernelsAreLeftOut) {
 
 TEST(MapsParse, UnsortedInputIsSorted) {
     const Maps maps = Maps::parse("3000-4000 r-xp 0 0:0 0 b\n1000-2000 r-xp 0 0:0 0 a\n");
-    EXPECT_EQ(maps.find(0x1800)->path, "a");
-    EXPECT_EQ(maps.find(0x3000)->path, "b");
+    EXPECT_EQ(maps.find(UserAddress(0x1800))->path, "a");
+    EXPECT_EQ(maps.find(UserAddress(0x3000))->path, "b");
 }
 
 } // namespace

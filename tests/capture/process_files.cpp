@@ -82,7 +82,7 @@ protected:
     Mapping now() const {
         const auto text = read_proc_file(AT_FDCWD, "/proc/self/maps", 16u << 20);
         const auto maps = Maps::parse(text->bytes);
-        const Mapping *found = maps.find(reinterpret_cast<std::uintptr_t>(at));
+        const Mapping *found = maps.find(UserAddress(reinterpret_cast<std::uintptr_t>(at)));
         return found ? *found : Mapping{};
     }
     void SetUp() override {

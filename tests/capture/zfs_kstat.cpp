@@ -35,7 +35,7 @@ TEST(ZfsTxgs, OfAPoolThatStalls) {
     EXPECT_EQ(stuck.txg, 14u);
     EXPECT_TRUE(stuck.syncing());
     EXPECT_EQ(stuck.sync_ns, 0u);
-    EXPECT_EQ(stuck.sync_start_ns(), 14804838646u + 303403403u + 16548u + 468716u);
+    EXPECT_EQ(stuck.sync_start().ns, 14804838646u + 303403403u + 16548u + 468716u);
     EXPECT_EQ(rows[10].state, 'O');
 }
 
@@ -47,7 +47,7 @@ TEST(ZfsTxgs, ColumnsAreFoundByName) {
     ASSERT_THAT(rows, SizeIs(1));
     EXPECT_EQ(rows[0].txg, 7u);
     EXPECT_EQ(rows[0].sync_ns, 5u);
-    EXPECT_EQ(rows[0].sync_start_ns(), 106u);
+    EXPECT_EQ(rows[0].sync_start().ns, 106u);
 }
 
 TEST(ZfsTxgs, WhatDoesNotFitIsLeftOut) {

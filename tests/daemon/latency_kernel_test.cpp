@@ -55,14 +55,14 @@ protected:
             fd.get(), {function, 0, role == Recorder::UprobeRole::LeaveCall && !return_probes}, abilities);
         ASSERT_TRUE(sites) << sites.error().what;
         const ProbeSite &site = sites->front();
-        std::vector<std::uint64_t> offsets{site.offset};
+        std::vector<FileOffset> offsets{site.offset};
         if (!site.returns.empty()) {
             offsets = site.returns;
             role = Recorder::UprobeRole::LeaveAtRet;
         }
         for (const auto offset : offsets) {
             auto link =
-                recorder->attach(role, {"/proc/self/fd/" + std::to_string(fd.get()), offset, 0, victim.pid()}, index);
+                recorder->attach(role, {"/proc/self/fd/" + std::to_string(fd.get()), offset, {}, victim.pid()}, index);
             ASSERT_TRUE(link) << link.error().what;
             links.push_back(std::move(*link));
         }
@@ -75,7 +75,7 @@ protected:
             ASSERT_TRUE(exits) << exits.error().what;
             ASSERT_FALSE(exits->points.empty()) << library;
             for (const auto &point : exits->points) {
-                auto link = recorder->attach(point.role, {library, point.offset, 0, victim.pid()}, EXIT_PROBE);
+                auto link = recorder->attach(point.role, {library, point.offset, {}, victim.pid()}, EXIT_PROBE);
                 ASSERT_TRUE(link) << link.error().what;
                 links.push_back(std::move(*link));
             }

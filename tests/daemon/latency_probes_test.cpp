@@ -32,7 +32,8 @@ constexpr std::uint64_t probe_ms = 1'000'000, probe_second = 1'000'000'000;
 
 struct Attachment {
     Recorder::UprobeRole role;
-    std::uint64_t inode, offset;
+    std::uint64_t inode;
+    FileOffset offset;
     std::optional<std::uint32_t> pid;
     std::uint32_t probe;
     std::uint64_t flags;

@@ -56,10 +56,10 @@ protected:
     }
     std::string refusal(const fs::path &file, FunctionSpec spec) {
         const auto site = find(file, std::move(spec));
-        return site ? "found at " + std::to_string(site->offset) : site.error().what;
+        return site ? "found at " + std::to_string(site->offset.value) : site.error().what;
     }
     // File offset of a symbol, as binutils see it.
-    std::uint64_t offset_of(const fs::path &file, const std::string &symbol) {
+    FileOffset offset_of(const fs::path &file, const std::string &symbol) {
         run("nm -D --defined-only " + file.string() + " >names 2>/dev/null; nm --defined-only " + file.string() +
             " >>names 2>/dev/null; readelf -lW " + file.string() + " >segments");
         std::ifstream names(root / "names"), segments(root / "segments");
@@ -71,9 +71,9 @@ protected:
             unsigned long offset = 0, start = 0, physical = 0, size = 0;
             if (std::sscanf(line.c_str(), " LOAD %lx %lx %lx %lx", &offset, &start, &physical, &size) == 4 &&
                 address >= start && address < start + size)
-                return address - start + offset;
+                return FileOffset(address - start + offset);
         }
-        return 0;
+        return {};
     }
 
     fs::path root;
@@ -90,7 +90,7 @@ TEST_F(ProbeElf, AFunctionOfAPieAndOfANonPie) {
         const auto site = find(file, {"work"});
         ASSERT_TRUE(site) << site.error().what;
         EXPECT_EQ(site->offset, offset_of(file, "work")) << options;
-        EXPECT_NE(site->offset, 0u);
+        EXPECT_NE(site->offset, FileOffset());
         EXPECT_EQ(site->function, "work");
         EXPECT_THAT(site->returns, IsEmpty());
     }
@@ -213,7 +213,7 @@ TEST_F(ProbeElf, AFunctionIsProbedWithTheCopiesMadeOfIt) {
                          "_Z1gi.constprop.1", "only.constprop.0", "only.constprop.1", "pieces.part.0", "pieces.cold"}),
               "-O1");
     const auto offsets = [&](const char *name) {
-        std::vector<std::uint64_t> all;
+        std::vector<FileOffset> all;
         const auto sites = find_all(file, {name});
         EXPECT_TRUE(sites) << sites.error().what;
         for (const auto &site : sites ? *sites : std::vector<ProbeSite>{})
@@ -389,7 +389,7 @@ TEST_F(ProbeElf, TheReturnOfAProgramThatThrowsIsProbedAtItsRets) {
     ASSERT_THAT(site->returns, Not(IsEmpty()));
     std::ifstream in(file, std::ios::binary);
     for (const auto offset : site->returns) {
-        in.seekg(static_cast<std::streamoff>(offset));
+        in.seekg(static_cast<std::streamoff>(offset.value));
         EXPECT_EQ(in.get(), 0xc3);
     }
     EXPECT_THAT(site->warning, HasSubstr("can throw exceptions"));
@@ -455,7 +455,7 @@ TEST_F(ProbeElf, StaticProbesWithTheirSemaphore) {
         EXPECT_EQ(start->front().arguments, "-4@%edi 8@$5");
         EXPECT_EQ(start->front().price, ProbePrice::Emulated);
         std::ifstream in(file, std::ios::binary);
-        in.seekg(static_cast<std::streamoff>(start->front().offset));
+        in.seekg(static_cast<std::streamoff>(start->front().offset.value));
         EXPECT_EQ(in.get(), 0x90);
         EXPECT_THAT(*find_usdt(fd.get(), "prov", "done", {}), SizeIs(2));
         EXPECT_THAT(find_usdt(fd.get(), "prov", "nope", {}).error().what,
@@ -475,7 +475,7 @@ TEST_F(ProbeElf, StaticProbesOfTheRealHeader) {
     const UniqueFd fd(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
     const auto sites = find_usdt(fd.get(), "app", "begin", {});
     ASSERT_TRUE(sites) << sites.error().what;
-    EXPECT_EQ(sites->front().semaphore, 0u);
+    EXPECT_EQ(sites->front().semaphore, FileOffset());
     EXPECT_THAT(sites->front().arguments, HasSubstr("@%"));
 }
 

@@ -68,7 +68,7 @@ protected:
         return made;
     }
     // The two clocks run apart in the tests, as they do.
-    static TxgSyncs::Now at(std::uint64_t ns) { return {ns, ns - 7 * S}; }
+    static TxgSyncs::Now at(std::uint64_t ns) { return {{ns}, {raw(ns)}}; }
     static std::uint64_t raw(std::uint64_t ns) { return ns - 7 * S; }
     static std::string row(std::uint64_t txg, char state, std::uint64_t start, std::uint64_t took = 0) {
         return std::to_string(txg) + " " + std::to_string(raw(start) - 60) + " " + state + " 10 20 30 " +

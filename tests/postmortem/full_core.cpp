@@ -109,14 +109,14 @@ CrashImage image_of_core(std::string_view core, std::string_view maps) {
         image.memory.add(address, core_memory(core, address, length));
     };
     for (const ImageThread &thread : image.threads) {
-        const std::uint64_t below = (thread.registers->rsp - 128) & ~std::uint64_t{4095};
+        const UserAddress below((thread.registers->rsp - 128) & ~std::uint64_t{4095});
         if (const capture::Mapping *stack = image.maps.find(below))
-            keep(below, std::min(captured_stack, stack->end - below));
+            keep(below.value, std::min(captured_stack, stack->end - below));
         keep(thread.registers->rip - 128, 256);
     }
     if (const auto vdso = image.aux(AT_SYSINFO_EHDR))
-        if (const capture::Mapping *mapping = image.maps.find(*vdso))
-            keep(mapping->start, mapping->end - mapping->start);
+        if (const capture::Mapping *mapping = image.maps.find(UserAddress(*vdso)))
+            keep(mapping->start.value, mapping->end - mapping->start);
     return image;
 }
 

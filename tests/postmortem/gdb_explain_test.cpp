@@ -71,9 +71,9 @@ TEST_F(GdbExplain, MappingsAreThoseOfTheProcessAndOfGdb) {
         bundle.ask({"incident explain &read", "print &read", "info proc mappings", "incident explain heap",
                     "print heap", "incident explain fixed+16", "incident explain $sp"});
     const std::uint64_t read = printed_number(said.at("print &read"));
-    const capture::Mapping *mapping = maps.find(read);
+    const capture::Mapping *mapping = maps.find(UserAddress(read));
     ASSERT_TRUE(mapping);
-    const std::uint64_t offset = mapping->offset + read - mapping->start;
+    const std::uint64_t offset = mapping->offset_of(UserAddress(read)).value;
     const auto lines = labelled(said.at("incident explain &read"), "mapping");
     ASSERT_EQ(lines.size(), 1u);
     EXPECT_THAT(lines[0],
@@ -94,7 +94,7 @@ TEST_F(GdbExplain, MappingsAreThoseOfTheProcessAndOfGdb) {
     EXPECT_TRUE(found) << said.at("info proc mappings");
 
     const std::uint64_t heap = printed_number(said.at("print heap"));
-    const std::uint64_t heap_start = maps.find(heap)->start;
+    const std::uint64_t heap_start = maps.find(UserAddress(heap))->start.value;
     EXPECT_THAT(labelled(said.at("incident explain heap"), "mapping"),
                 ElementsAre(AllOf(StartsWith("[heap] rw-p "), HasSubstr(distance(heap - heap_start) + " into it"))));
     EXPECT_THAT(labelled(said.at("incident explain heap"), "heap"), testing::SizeIs(1));
@@ -114,7 +114,7 @@ TEST_F(GdbExplain, NearMissesAndHistory) {
     EXPECT_THAT(past, ElementsAre(AllOf(StartsWith("8 bytes past the end of anonymous memory rw-p "),
                                         HasSubstr(fmt::format("-0x{:x},", half)))));
     EXPECT_THAT(labelled(said.at("incident explain halved+524288+8"), "mapping"), ElementsAre("not mapped"));
-    EXPECT_EQ(maps.find(half + 8), nullptr);
+    EXPECT_EQ(maps.find(UserAddress(half + 8)), nullptr);
     EXPECT_THAT(labelled(said.at("incident explain halved+524288"), "below"),
                 ElementsAre(StartsWith("the first byte past the end of anonymous memory rw-p ")));
     EXPECT_THAT(labelled(said.at("incident explain 0x200000002008"), "below"),
@@ -168,13 +168,14 @@ TEST_F(GdbExplain, StacksFramesAndVariables) {
 TEST_F(GdbExplain, BelowTheStack) {
     const auto sp = bundle.ask({"thread 3", "print $sp"});
     const std::uint64_t pointer = printed_number(sp.at("print $sp"));
-    const capture::Mapping *stack = maps.find(pointer);
+    const capture::Mapping *stack = maps.find(UserAddress(pointer));
     ASSERT_TRUE(stack);
     const capture::Mapping *guard = maps.find(stack->start - 8);
     ASSERT_TRUE(guard && !guard->read && !guard->write); // glibc's
     const auto explain = [](std::uint64_t address) { return fmt::format("incident explain 0x{:x}", address); };
-    const auto said = bundle.ask({explain(pointer), explain(pointer - 128), explain(pointer - 129),
-                                  explain(stack->start - 8), explain(guard->start)});
+    const std::uint64_t before = (stack->start - 8).value;
+    const auto said = bundle.ask({explain(pointer), explain(pointer - 128), explain(pointer - 129), explain(before),
+                                  explain(guard->start.value)});
     EXPECT_THAT(labelled(said.at(explain(pointer)), "stack"), ElementsAre(thread(3) + ": at the stack pointer"));
     EXPECT_THAT(labelled(said.at(explain(pointer - 128)), "stack"),
                 ElementsAre(thread(3) + ": 128 bytes (0x80) below the stack pointer",
@@ -182,12 +183,12 @@ TEST_F(GdbExplain, BelowTheStack) {
     EXPECT_THAT(
         labelled(said.at(explain(pointer - 129)), "stack"),
         ElementsAre(thread(3) + ": 129 bytes (0x81) below the stack pointer", "below the stack pointer: no frame's"));
-    const auto in_guard = labelled(said.at(explain(stack->start - 8)), "stack");
+    const auto in_guard = labelled(said.at(explain(before)), "stack");
     ASSERT_EQ(in_guard.size(), 2u);
     EXPECT_EQ(in_guard[0], "in the guard below the stack of " + thread(3) + ", 8 bytes before its lowest byte");
-    EXPECT_THAT(labelled(said.at(explain(stack->start - 8)), "access"),
+    EXPECT_THAT(labelled(said.at(explain(before)), "access"),
                 ElementsAre("its permissions forbid reading, writing, executing"));
-    EXPECT_THAT(labelled(said.at(explain(guard->start)), "stack"), testing::SizeIs(2));
+    EXPECT_THAT(labelled(said.at(explain(guard->start.value)), "stack"), testing::SizeIs(2));
 }
 
 TEST_F(GdbExplain, TheStackThatGrowsAndItsLimit) {
@@ -197,8 +198,8 @@ TEST_F(GdbExplain, TheStackThatGrowsAndItsLimit) {
             stack = &mapping;
     ASSERT_TRUE(stack);
     bundle.write("process/limits", "Limit  Soft Limit  Hard Limit  Units\nMax stack size  8388608  unlimited  bytes\n");
-    const std::string near = fmt::format("incident explain 0x{:x}", stack->start - 16);
-    const std::string far = fmt::format("incident explain 0x{:x}", stack->start - (2u << 20));
+    const std::string near = fmt::format("incident explain 0x{:x}", (stack->start - 16).value);
+    const std::string far = fmt::format("incident explain 0x{:x}", (stack->start - (2u << 20)).value);
     const auto said = bundle.ask({near, far});
     const auto lines = labelled(said.at(near), "stack");
     ASSERT_EQ(lines.size(), 2u) << said.at(near);
@@ -235,14 +236,14 @@ TEST(GdbExplainOverflow, TheStackTheGuardAndThePush) {
     const std::uint64_t fault = printed_number(said.at("print $_siginfo._sifields._sigfault.si_addr"));
     const std::uint64_t sp = printed_number(said.at("print $sp"));
     const capture::Maps maps = capture::Maps::parse(bundle->read("process/maps"));
-    const capture::Mapping *stack = maps.find(fault + 4096);
+    const capture::Mapping *stack = maps.find(UserAddress(fault + 4096));
     ASSERT_TRUE(stack && stack->path == "[stack]");
     const std::string &explained = said.at("incident explain");
     const std::string thread = fmt::format("thread 1 (tid {})", bundle->tid(0));
     EXPECT_THAT(labelled(explained, "mapping"), ElementsAre("not mapped"));
     const auto lines = labelled(explained, "stack");
     ASSERT_EQ(lines.size(), 2u) << explained;
-    EXPECT_EQ(lines[0], distance(stack->start - fault) + " below the stack of " + thread);
+    EXPECT_EQ(lines[0], distance(stack->start - UserAddress(fault)) + " below the stack of " + thread);
     // Which instruction runs out of the stack depends on where it began.
     if (fault == sp - 8) {
         EXPECT_THAT(labelled(explained, "access"), ElementsAre(HasSubstr("which pushes to this address, with rsp = ")));
@@ -281,7 +282,7 @@ TEST_F(GdbExplain, TheRestOfTheAddressSpace) {
     EXPECT_THAT(labelled(said.at("incident explain 0x4141414141414141"), "bytes"),
                 ElementsAre("in memory these are the characters \"AAAAAAAA\""));
     EXPECT_THAT(labelled(said.at("incident explain 0xffff888000000000"), "kernel"), testing::SizeIs(1));
-    if (maps.find(0xffffffffff600000)) {
+    if (maps.find(UserAddress(0xffffffffff600000))) {
         EXPECT_THAT(labelled(said.at("incident explain 0xffffffffff600000"), "mapping"),
                     ElementsAre(StartsWith("[vsyscall] ")));
     }

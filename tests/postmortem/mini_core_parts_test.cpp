@@ -93,22 +93,22 @@ TEST(ElfLayout, FindsWhereAFileWasLoaded) {
     ASSERT_TRUE(modules.executable_elf());
     const LoadedElf &program = *modules.executable_elf();
     // what the kernel itself says of it
-    EXPECT_EQ(program.bias + program.layout.entry, image.aux(AT_ENTRY));
-    EXPECT_EQ(program.bias + program.layout.headers_address().value(), image.aux(AT_PHDR));
+    EXPECT_EQ((program.layout.entry + program.bias).value, image.aux(AT_ENTRY));
+    EXPECT_EQ((program.layout.headers_address().value() + program.bias).value, image.aux(AT_PHDR));
     EXPECT_EQ(program.layout.headers, image.aux(AT_PHNUM));
-    EXPECT_EQ(modules.loader_address(), image.aux(AT_BASE));
+    EXPECT_EQ(modules.loader_address().value, image.aux(AT_BASE));
     EXPECT_THAT(modules.interpreter(), HasSubstr("ld-linux"));
 }
 
 TEST(ElfLayout, AProgramThatIsNotWhereItSaysHasNoBias) {
     ElfLayout layout;
-    layout.segments = {{PT_LOAD, PF_R, 0x1234, 0x2000, 0x401234, 0x2000}};
-    EXPECT_EQ(layout.bias(0x401000, 0x1000), 0u);
-    EXPECT_EQ(layout.bias(0x402000, 0x2000), 0u);
-    EXPECT_EQ(layout.bias(0x501000, 0x1000), std::nullopt);
+    layout.segments = {{PT_LOAD, PF_R, FileOffset(0x1234), 0x2000, LinkAddress(0x401234), 0x2000}};
+    EXPECT_EQ(layout.bias(UserAddress(0x401000), FileOffset(0x1000)), LoadBias());
+    EXPECT_EQ(layout.bias(UserAddress(0x402000), FileOffset(0x2000)), LoadBias());
+    EXPECT_EQ(layout.bias(UserAddress(0x501000), FileOffset(0x1000)), std::nullopt);
     layout.relocatable = true;
-    EXPECT_EQ(layout.bias(0x501000, 0x1000), 0x100000u);
-    EXPECT_EQ(layout.bias(0x501000, 0x8000), std::nullopt);
+    EXPECT_EQ(layout.bias(UserAddress(0x501000), FileOffset(0x1000)), LoadBias(0x100000));
+    EXPECT_EQ(layout.bias(UserAddress(0x501000), FileOffset(0x8000)), std::nullopt);
 }
 
 TEST(ElfLayout, RefusesWhatIsNoElfFileOfThisMachine) {
@@ -130,11 +130,12 @@ TEST(LinkMap, StandsWhereNothingIs) {
                                                     "00022000-00400000 r--p 00000000 00:00 0\n");
     ImageMemory memory;
     memory.add(0x401000, "known");
-    EXPECT_EQ(unused_address({}, {}, {}, 100), 0x10000u);
+    EXPECT_EQ(unused_address({}, {}, {}, 100), UserAddress(0x10000));
     // the hole between the first two is too small for it and a page on both sides
-    EXPECT_EQ(unused_address(maps, memory, {}, 0x2000), 0x403000u);
-    EXPECT_EQ(unused_address(maps, memory, {{0x402000, 0x500000}}, 0x2000), 0x501000u);
-    EXPECT_EQ(unused_address({}, {}, {{0x10000, UINT64_MAX}}, 1), std::nullopt);
+    EXPECT_EQ(unused_address(maps, memory, {}, 0x2000), UserAddress(0x403000));
+    EXPECT_EQ(unused_address(maps, memory, {{UserAddress(0x402000), UserAddress(0x500000)}}, 0x2000),
+              UserAddress(0x501000));
+    EXPECT_EQ(unused_address({}, {}, {{UserAddress(0x10000), UserAddress(UINT64_MAX)}}, 1), std::nullopt);
     EXPECT_EQ(unused_address({}, {}, {}, UINT64_MAX), std::nullopt);
 }
 
@@ -275,13 +276,13 @@ TEST(MiniCoreParts, HostileImagesDoNoHarm) {
         std::vector<capture::Mapping> mappings = bad.maps.all();
         for (capture::Mapping &mapping : mappings)
             if (random() % 4 == 0) {
-                mapping.start = anything();
-                mapping.end = anything();
+                mapping.start = UserAddress(anything());
+                mapping.end = UserAddress(anything());
             }
         bad.maps = capture::Maps::of(mappings);
         for (ImageModule &module : bad.modules)
             if (random() % 4 == 0)
-                module.first_offset = anything();
+                module.first_offset = FileOffset(anything());
         ASSERT_TRUE(make_mini_core(bad, files));
     }
 }

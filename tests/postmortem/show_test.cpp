@@ -106,7 +106,7 @@ TEST_F(Show, InfoJsonIsTheIncidentWithTheCoreAsItIsNow) {
         EXPECT_EQ(death.boot_id, "0123456789abcdef0123456789abcdef");
         EXPECT_EQ(death.process.start.ns, 4'000'000'000u);
         EXPECT_EQ(death.time.ns, 1795273445'123'000'000u);
-        EXPECT_EQ(death.boottime_offset_ns, 1795273445'123'000'000u - 5'000'000'000u);
+        EXPECT_EQ(death.started.ns, 1795273445'123'000'000u - 1'000'000'000u);
         return capture::CoreLink{.join = capture::Join::Exact, .file = core, .journal_cursor = "s=1"};
     };
     const Json document = Json::parse(state.run({"info", "--json"}).out);

@@ -424,7 +424,7 @@ int main(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return 0
 
     ImageMemory without;
     for (const auto &[address, bytes] : crash.image.memory.pieces())
-        if (crash.image.maps.find(address)->path != "[vdso]")
+        if (crash.image.maps.find(UserAddress(address))->path != "[vdso]")
             without.add(address, bytes);
     crash.image.memory = without;
     analysis = analysed(crash.image);

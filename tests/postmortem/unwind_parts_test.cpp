@@ -100,7 +100,7 @@ struct Code {
     Words memory;
     Registers registers{};
     Location run(std::vector<Dwarf_Op> ops, bool location = false) {
-        const ExpressionContext context{registers, memory, 0x1000, 0x7000, [] { return 0x8000; }};
+        const ExpressionContext context{registers, memory, LoadBias(0x1000), 0x7000, [] { return 0x8000; }};
         return location ? locate(ops, context) : compute(ops, context);
     }
 };

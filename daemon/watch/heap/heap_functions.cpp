@@ -73,7 +73,8 @@ constexpr std::string_view marks[] = {"mallctl", "tc_malloc", "mi_malloc"};
 constexpr std::uint64_t function_max = 1u << 16; // bytes of one looked at
 
 struct AllocatorFunction {
-    std::uint64_t address = 0, size = 0;
+    LinkAddress address;
+    std::uint64_t size = 0;
     const Name *name = nullptr;
     bool indirect = false; // STT_GNU_IFUNC
 };
@@ -82,14 +83,16 @@ constexpr ZydisRegister kept[] = {ZYDIS_REGISTER_RDI, ZYDIS_REGISTER_RSI, ZYDIS_
                                   ZYDIS_REGISTER_RBP, ZYDIS_REGISTER_RBX, ZYDIS_REGISTER_R12, ZYDIS_REGISTER_R13,
                                   ZYDIS_REGISTER_R14, ZYDIS_REGISTER_R15};
 
-// Where a function that is nothing but a direct jump leads to; 0: it is more, or jumps through a table.
-std::uint64_t only_jumps_to(const ElfImage &image, std::uint64_t address) {
+// Where a function that is nothing but a direct jump leads to; nullopt: it is more, or jumps through a table.
+std::optional<LinkAddress> only_jumps_to(const ElfImage &image, LinkAddress address) {
     constexpr std::size_t endbr64 = 4;
     const auto code = image.bytes(address, 16);
     const std::size_t at = is_endbr64(code) ? endbr64 : 0;
     const auto jump = capture::decode_x86(std::span(code).subspan(at));
     const auto distance = jump && jump->mnemonic == ZYDIS_MNEMONIC_JMP ? jump->distance() : std::nullopt;
-    return distance ? address + at + jump->length + static_cast<std::uint64_t>(*distance) : 0;
+    if (!distance)
+        return std::nullopt;
+    return address + at + jump->length + static_cast<std::uint64_t>(*distance);
 }
 
 void find_place(const ElfImage &image, const AllocatorFunction &function, const UprobeAbilities &abilities,
@@ -146,7 +149,7 @@ Result<std::vector<HeapSite>> find_heap_functions(int fd, const UprobeAbilities 
     const auto image = ElfImage::read(fd);
     if (!image)
         return fail(image.error());
-    std::map<std::uint64_t, AllocatorFunction> functions; // by address
+    std::map<LinkAddress, AllocatorFunction> functions;
     bool allocator = false;
     const auto walked = image->walk_symbols([&](const ElfSymbol &symbol) {
         // A file's own static function of such a name is anything; what others can call is the real one.
@@ -171,7 +174,7 @@ Result<std::vector<HeapSite>> find_heap_functions(int fd, const UprobeAbilities 
     for (const auto &[address, function] : functions) {
         if (function.name->of == Of::Allocator && !allocator)
             continue;
-        if (functions.contains(only_jumps_to(*image, address)))
+        if (const auto other = only_jumps_to(*image, address); other && functions.contains(*other))
             continue; // told of by that one
         HeapSite &site = sites.emplace_back();
         site.name = function.name->text;

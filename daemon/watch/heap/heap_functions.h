@@ -3,6 +3,7 @@
 #pragma once
 
 #include "bpf/heap.h"
+#include "capture/os/address.h"
 #include "capture/os/result.h"
 #include "daemon/probe/probe_price.h"
 
@@ -16,8 +17,8 @@ namespace incident::daemon {
 struct HeapSite {
     std::string name; // "malloc"; if the function has several names, the best known
     bpf::heap_function function{};
-    std::uint64_t offset = 0;           // in the file, bytes: where it is entered, arguments and stack as at its entry
-    std::vector<std::uint64_t> returns; // of operator new: its ret instructions, see below; else a return probe
+    capture::FileOffset offset;               // where it is entered, arguments and stack as at its entry
+    std::vector<capture::FileOffset> returns; // of operator new: its ret instructions, see below; else a return probe
     // Why it cannot be probed ("" if it can), or what its probe costs.
     std::string problem, remark;
 };

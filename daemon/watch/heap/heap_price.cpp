@@ -49,7 +49,7 @@ Result<HeapPrice> measure_heap_price(HeapKernel &kernel, std::unique_ptr<HeapSlo
                         bare_free = quickest_call(heap_rounds, heap_calls, release);
     const std::uint64_t cookie = slot->number();
     std::vector<LatencyKernel::Link> links;
-    const std::tuple<HeapKernel::Role, std::uint64_t, bpf::heap_function> points[] = {
+    const std::tuple<HeapKernel::Role, capture::FileOffset, bpf::heap_function> points[] = {
         {HeapKernel::Role::Leave, *at_allocate, bpf::HEAP_MALLOC},
         {HeapKernel::Role::Enter, *at_allocate, bpf::HEAP_MALLOC},
         {HeapKernel::Role::Free, *at_free, bpf::HEAP_FREE}};

@@ -48,7 +48,7 @@ void set_ranges(const capture::Maps &maps, bpf::heap_account &settings) {
     std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges;
     for (const auto &mapping : maps.all())
         if (mapping.execute && mapping.path != "[vsyscall]")
-            ranges.emplace_back(mapping.start, mapping.end);
+            ranges.emplace_back(mapping.start.value, mapping.end.value);
     while (ranges.size() > HEAP_RANGES) {
         std::size_t narrowest = 0;
         for (std::size_t i = 0; i + 1 < ranges.size(); ++i)
@@ -104,7 +104,7 @@ bool HeapProcess::put(const HeapSite &site, const TargetFile &file, capture::Hea
     ++sites_;
     // The leaving probes first: a call that is entered unseen is only counted, one that is never left holds a frame.
     std::vector<LatencyKernel::Link> links;
-    const auto attach = [&](HeapKernel::Role role, std::uint64_t offset) {
+    const auto attach = [&](HeapKernel::Role role, capture::FileOffset offset) {
         auto link = slot_->kernel().attach(role, path, offset, process_.pid, cookie);
         if (!link) {
             function.problem = link.error().what;

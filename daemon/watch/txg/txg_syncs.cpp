@@ -2,7 +2,6 @@
 
 #include "capture/os/dir_at.h"
 #include "capture/os/proc_file.h"
-#include "daemon/os/clocks.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -29,8 +28,8 @@ std::string pool_name(const char (&name)[TXG_POOL_LEN]) {
 }
 
 // Elapsed time is told by a clock that is read after the start was: never negative.
-std::uint64_t since(std::uint64_t start, std::uint64_t now) {
-    return now > start ? now - start : 0;
+template <typename Time> std::uint64_t since(Time start, Time now) {
+    return now > start ? now.ns - start.ns : 0;
 }
 
 std::string first_line(const std::string &text) {
@@ -52,7 +51,7 @@ std::uint64_t module_identity(const std::string &sys) {
 } // namespace
 
 TxgSyncs::Now TxgSyncs::Now::read() {
-    return {clock_ns(CLOCK_MONOTONIC), clock_ns(CLOCK_MONOTONIC_RAW)};
+    return {capture::MonotonicTime::now(), capture::RawTime::now()};
 }
 
 TxgSyncs::TxgSyncs(capture::OsRoots os, TxgProbes probes) : os_(std::move(os)), probes_(std::move(probes)) {}
@@ -81,7 +80,7 @@ void TxgSyncs::choose(const Now &now) {
     pools_.clear();
     way_ = Way::None;
     module_ = module;
-    attached_ns_ = now.monotonic_ns;
+    attached_ns_ = now.monotonic.ns;
     look_before_ = true;
     if (thresholds_.empty())
         reason_ = "no rule asks for it";
@@ -142,7 +141,7 @@ std::vector<TxgStall> TxgSyncs::look(const Now &now) {
         return stalls;
     }
     // What begins after this look reaches a threshold no earlier than this.
-    next_look_ns_ = now.monotonic_ns + (way_ == Way::None ? MODULE_EVERY : thresholds_.front() + SLACK);
+    next_look_ns_ = now.monotonic.ns + (way_ == Way::None ? MODULE_EVERY : thresholds_.front() + SLACK);
     for (auto &[name, pool] : pools_) {
         pool.before = std::exchange(pool.told, {});
         pool.seen = false;
@@ -165,7 +164,7 @@ void TxgSyncs::look_at_probes(const Now &now, std::vector<TxgStall> &stalls) {
     for (const bpf::txg_sync &entry : probes_.syncs()) {
         const auto sync = read_sync(entry);
         if (!sync) {
-            need_look_at(now.monotonic_ns + SLACK);
+            need_look_at(now.monotonic.ns + SLACK);
             continue;
         }
         if (sync->tid == 0 || !sync->in_flight || sync->start_ns < attached_ns_)
@@ -173,8 +172,8 @@ void TxgSyncs::look_at_probes(const Now &now, std::vector<TxgStall> &stalls) {
         TxgStall stall{pool_name(sync->pool),
                        sync->txg,
                        sync->start_ns,
-                       now.monotonic_ns,
-                       since(sync->start_ns, now.monotonic_ns),
+                       now.monotonic.ns,
+                       since(capture::MonotonicTime{sync->start_ns}, now.monotonic),
                        true,
                        0,
                        sync->tid};
@@ -273,14 +272,15 @@ void TxgSyncs::look_at_kstat(const Now &now, std::uint64_t before, const std::st
         pool.done = newest;
     for (const auto &row : rows) {
         // The kstat's clock runs apart from the monotonic one, which NTP corrects.
-        const std::uint64_t ago = since(row.sync_start_ns(), now.raw_ns);
-        TxgStall stall{name, row.txg, since(ago, now.monotonic_ns), now.monotonic_ns, ago, row.syncing(), 0, 0};
+        const std::uint64_t ago = since(row.sync_start(), now.raw);
+        const std::uint64_t start_ns = now.monotonic.ns - std::min(ago, now.monotonic.ns);
+        TxgStall stall{name, row.txg, start_ns, now.monotonic.ns, ago, row.syncing(), 0, 0};
         if (stall.start_ns >= before)
             continue;
         if (row.syncing()) {
             look_before_ = true;
             if (ago >= thresholds_.front())
-                need_look_at(now.monotonic_ns + FOLLOW_EVERY);
+                need_look_at(now.monotonic.ns + FOLLOW_EVERY);
             tell(pool, std::move(stall), stalls);
         } else if (row.committed() && row.txg > *pool.done && row.sync_ns >= thresholds_.front()) {
             stall.elapsed_ns = row.sync_ns;

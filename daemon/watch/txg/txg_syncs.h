@@ -50,8 +50,8 @@ std::optional<bpf::txg_sync> read_sync(const bpf::txg_sync &entry);
 class TxgSyncs {
 public:
     struct Now {
-        std::uint64_t monotonic_ns = 0;
-        std::uint64_t raw_ns = 0; // CLOCK_MONOTONIC_RAW, the clock of the kstats
+        capture::MonotonicTime monotonic; // of the probes
+        capture::RawTime raw;             // of the kstats
         static Now read();
     };
 
