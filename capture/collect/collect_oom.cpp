@@ -26,6 +26,14 @@ std::string_view value_of(std::string_view line, std::string_view key) {
     return line.substr(0, line.find(','));
 }
 
+// "Memory cgroup out of memory: Killed process …": behind the colon (__oom_kill_process(), mm/oom_kill.c).  Other
+// lines that may hold these words have them from a name.
+std::size_t end_of_oom_message(std::string_view text) {
+    const std::size_t colon = text.find(": ");
+    const bool ours = text.starts_with("Out of memory") || text.starts_with("Memory cgroup out of memory");
+    return ours && colon != std::string_view::npos ? colon + 2 : text.size();
+}
+
 // A line of the kernel's own (facility 0), without its head.
 std::string_view kernel_text(std::string_view line) {
     const std::size_t open = line.find("] <"), close = line.find("> ", open);
@@ -57,16 +65,19 @@ void collect_cgroup_memory(const OsRoots &os, std::string_view proc_cgroup, cons
 }
 
 void read_oom_log(std::string_view log, std::uint32_t pid, OomTrigger &into) {
-    const std::string as_victim = fmt::format(",pid={},", pid), as_killed = fmt::format("Killed process {} (", pid);
+    const std::string as_victim = fmt::format(",pid={},uid=", pid), as_killed = fmt::format("Killed process {} (", pid);
     for (const std::string_view line : lines_of(log)) {
         const std::string_view text = kernel_text(line);
-        if (text.starts_with("oom-kill:constraint=") && text.find(as_victim) != std::string_view::npos) {
+        // Names of cgroups and programs stand before it, and a user gives her cgroups any.
+        const std::size_t victim = text.rfind(",pid=");
+        if (text.starts_with("oom-kill:constraint=") && victim != std::string_view::npos &&
+            text.substr(victim).starts_with(as_victim)) {
             const std::string_view rest = text.substr(std::string_view("oom-kill:constraint=").size());
             into.constraint = rest.substr(0, rest.find(','));
             into.oom_memcg = value_of(text, "oom_memcg");
             into.task_memcg = value_of(text, "task_memcg");
             into.line = text;
-        } else if (const std::size_t at = text.find(as_killed); at != std::string_view::npos) {
+        } else if (const std::size_t at = end_of_oom_message(text); text.substr(at).starts_with(as_killed)) {
             into.killed = text.substr(at);
         }
     }

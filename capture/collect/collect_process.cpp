@@ -19,6 +19,7 @@ struct Target {
     CollectLimits limits;
     ProcessDir dir;
     std::string own_pid; // in the process's own namespace; "" until its status is read
+    std::string uids;    // real, effective, saved and of the file system, as status has them
 };
 using Shared = std::shared_ptr<Target>;
 
@@ -50,13 +51,15 @@ Collector file(const Shared &target, const char *name, bool needs_memory = false
             }};
 }
 
-// Also tells the pid the process knows itself by: the last number of "NSpid:".
+// Also tells the pid the process knows itself by, the last number of "NSpid:", and its users.
 Collector status(const Shared &target) {
     return {"status", [target, read = file(target, "status").run](const Deadline &deadline) {
                 Outcome outcome = read(deadline);
                 std::string_view ids;
                 if (!outcome.files.empty() && line_value(outcome.files.front().second, "NSpid:", ids))
                     target->own_pid = ids.substr(ids.find_last_of(" \t") + 1);
+                if (!outcome.files.empty() && line_value(outcome.files.front().second, "Uid:", ids))
+                    target->uids = ids;
                 return outcome;
             }};
 }
@@ -166,16 +169,38 @@ Outcome collect_cgroup(const Target &target) {
     return outcome;
 }
 
+// Whether a file is root's or that of a user whom the process runs as.
+bool belongs_to(const struct stat &st, std::string_view uids) {
+    const std::string owner = std::to_string(st.st_uid);
+    for (std::size_t begin = 0; begin < uids.size();) {
+        const std::size_t end = std::min(uids.find_first_of(" \t", begin), uids.size());
+        if (uids.substr(begin, end - begin) == owner)
+            return true;
+        begin = end + 1;
+    }
+    return st.st_uid == 0;
+}
+
 // What a JIT compiler says of its code, by perf's convention (tools/perf/Documentation/jit-interface.txt), in the
-// process's own /tmp.  Anybody may have written it: no link is followed, nothing but a regular file is read.
+// process's own /tmp.  Anybody may put a file there before the process does: no link is followed, and nothing but a
+// regular file of root or the process's own user is read.
 Outcome collect_perf_map(const Target &target) {
     constexpr std::uint64_t cap = 16u << 20;
     const UniqueFd root(::openat(target.dir.live(), "root", O_PATH | O_DIRECTORY | O_CLOEXEC));
     if (target.own_pid.empty() || !root)
         return {true, "", {}};
-    auto text = read_regular(root.get(), "tmp/perf-" + target.own_pid + ".map", cap);
-    if (!text && text.error().code == ENOENT)
+    const std::string path = "tmp/perf-" + target.own_pid + ".map";
+    const UniqueFd file = open_beneath(root.get(), path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
+    if (!file && errno == ENOENT)
         return {true, "", {}}; // few processes have one
+    struct stat st;
+    if (!file || ::fstat(file.get(), &st) != 0)
+        return failed(Error::system(path));
+    if (!belongs_to(st, target.uids))
+        return failed(Error{path + ": of uid " + std::to_string(st.st_uid) + ", not of the process's user", EPERM});
+    if (st.st_nlink != 1)
+        return failed(Error{path + ": has other names (hard links)", EPERM});
+    auto text = read_open_file(file.get(), path, cap);
     if (!text)
         return failed(text.error());
     Outcome outcome;

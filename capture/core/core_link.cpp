@@ -1,10 +1,12 @@
 #include "capture/core/core_link.h"
 
 #include "capture/core/core_match.h"
+#include "capture/core/stored_core.h"
 #include "capture/os/dir_at.h"
 #include "capture/os/number.h"
 #include "capture/os/proc_file.h"
 #include "capture/os/process_dir.h"
+#include "capture/os/users.h"
 
 #include <systemd/sd-id128.h>
 #include <systemd/sd-journal.h>
@@ -12,8 +14,10 @@
 #include <fcntl.h>
 #include <sys/epoll.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <vector>
 
 namespace incident::capture {
@@ -21,7 +25,7 @@ namespace incident::capture {
 namespace {
 
 constexpr const char *MESSAGE_ID = "MESSAGE_ID=fc2e22bc6ee647b6b90729ab34a250b1";
-constexpr std::size_t ENTRIES_MAX = 64; // for one pid in one boot, the newest
+constexpr std::size_t ENTRIES_MAX = 256; // for one pid in one boot, the newest
 // How long an entry may lag behind a process that is gone.  With core_pipe_limit set the
 // process stays until its entry is sent, then only journald is left to wait for; without
 // it compressing and reading the core come after the process.
@@ -62,46 +66,55 @@ CoreEntry read_entry(sd_journal *journal) {
     entry.embedded = entry.file.empty() && !field(journal, "COREDUMP").empty();
     entry.writer_uid = whole_number<std::uint32_t>(field(journal, "_UID"));
     entry.writer_exe = field(journal, "_EXE");
+    entry.writer_unit = field(journal, "_SYSTEMD_UNIT");
+    entry.transport = field(journal, "_TRANSPORT");
     return entry;
 }
 
 // Where the core is, or why there is none.
 void resolve_file(const OsRoots &os, const CoreEntry &entry, CoreLink &link) {
-    const std::string_view file = entry.file;
     link.truncated = entry.truncated;
-    if (file.empty()) {
+    if (entry.file.empty()) {
         link.reason += entry.embedded ? "; the core is inside the journal entry (Storage=journal)"
                                       : "; no core was stored (Storage=none, or larger than ExternalSizeMax)";
         return;
     }
     // Our reader runs as root and will open what stands here.
-    const std::string below = os.coredump + "/";
-    if (!file.starts_with(below) || file.find('/', below.size()) != std::string_view::npos ||
-        file.size() == below.size() || file.find('\0') != std::string_view::npos) {
-        link.reason += "; the entry names a file outside " + os.coredump;
+    const auto stored = find_stored_core(os, entry.file);
+    if (!stored && stored.error().code != ENOENT) {
+        link.reason += "; not to be opened: " + stored.error().what;
         return;
     }
-    link.file = file;
-    struct stat st;
-    if (::fstatat(AT_FDCWD, link.file.c_str(), &st, AT_SYMLINK_NOFOLLOW) != 0)
-        link.reason += errno == ENOENT ? "; core file vacuumed since" : Error::system("; core file").what;
-    else if (!S_ISREG(st.st_mode))
-        link.reason += "; the core file is not a regular file";
+    link.file = entry.file;
+    if (stored)
+        link.file_bytes = stored->bytes;
     else
-        link.file_bytes = static_cast<std::uint64_t>(st.st_size);
+        link.reason += "; core file vacuumed since";
     if (link.truncated)
         link.reason += "; the core is truncated";
 }
 
-bool dump_under_way(const OsRoots &os, const DeathIdentity &death) {
-    if (const auto dir = ProcessDir::open(os, death.process.pid)) {
-        const auto stat = dir->stat();
-        const auto status = read_proc_file(dir->fd(), "status", 64 * 1024);
-        std::string_view dumping;
-        if (stat && death.process.is(*stat) && status && line_value(status->bytes, "CoreDumping:", dumping) &&
-            dumping == "1")
-            return true;
-    }
+// The program that the kernel starts for cores, as /proc/PID/exe names it; "" none.
+std::string handler_program(const OsRoots &os) {
+    const auto pattern = read_proc_file(AT_FDCWD, (os.proc + "/sys/kernel/core_pattern").c_str(), 4096);
+    if (!pattern || !pattern->bytes.starts_with("|/"))
+        return "";
+    std::error_code error;
+    return std::filesystem::canonical(pattern->bytes.substr(1, pattern->bytes.find_first_of(" \n") - 1), error);
+}
+
+bool is_dumping(const OsRoots &os, const DeathIdentity &death) {
+    const auto dir = ProcessDir::open(os, death.process.pid);
+    if (!dir)
+        return false;
+    const auto stat = dir->stat();
+    const auto status = read_proc_file(dir->fd(), "status", 64 * 1024);
+    std::string_view dumping;
+    return stat && death.process.is(*stat) && status && line_value(status->bytes, "CoreDumping:", dumping) &&
+           dumping == "1";
+}
+
+bool may_still_come(const OsRoots &os, const DeathIdentity &death) {
     const auto limit = read_proc_file(AT_FDCWD, (os.proc + "/sys/kernel/core_pipe_limit").c_str(), 64);
     const bool waits = limit && limit->bytes != "0\n";
     return WallTime::now() < death.time + (waits ? LAG_NS : LAG_UNLIMITED_NS);
@@ -114,6 +127,7 @@ struct CoreJournal::Impl {
     OsRoots os;
     UniqueFd epoll; // holds the journal's inotify descriptor, so that reopening does not change ours
     Journal journal;
+    std::optional<std::uint32_t> handler_uid;
 
     Status open() {
         sd_journal *opened = nullptr;
@@ -141,11 +155,25 @@ struct CoreJournal::Impl {
                ::sd_journal_has_persistent_files(journal.get()) <= 0;
     }
 
-    Result<std::vector<CoreEntry>> entries(const DeathIdentity &death) {
+    CoreHandler handler_here() {
+        if (!handler_uid) // systemd-coredump may be installed at any time
+            handler_uid = uid_of_user("systemd-coredump");
+        return {.uid = handler_uid, .exe = handler_program(os), .in_unit = ::access(os.systemd.c_str(), F_OK) == 0};
+    }
+
+    // Those that may have been written by systemd-coredump (core_match.cpp) or, without `handler`, by anybody.  However
+    // many entries other users send, they do not stand before its own.
+    Result<std::vector<CoreEntry>> entries(const DeathIdentity &death, const CoreHandler *handler) {
         const auto failed = [](int r) { return fail(Error::system("search the journal", -r)); };
         ::sd_journal_flush_matches(journal.get());
-        for (const std::string &match : {std::string(MESSAGE_ID), "COREDUMP_PID=" + std::to_string(death.process.pid),
-                                         "_BOOT_ID=" + death.boot_id})
+        std::vector<std::string> matches{MESSAGE_ID, "COREDUMP_PID=" + std::to_string(death.process.pid),
+                                         "_BOOT_ID=" + death.boot_id};
+        if (handler) { // one of the uids: matches of one field are alternatives
+            matches.insert(matches.end(), {"_TRANSPORT=journal", "_UID=0", "_UID=" + std::to_string(death.uid)});
+            if (handler->uid)
+                matches.push_back("_UID=" + std::to_string(*handler->uid));
+        }
+        for (const std::string &match : matches)
             if (const int r = ::sd_journal_add_match(journal.get(), match.data(), match.size()); r < 0)
                 return failed(r);
         if (const int r = ::sd_journal_seek_tail(journal.get()); r < 0)
@@ -160,6 +188,12 @@ struct CoreJournal::Impl {
             found.push_back(read_entry(journal.get()));
         }
         return found;
+    }
+
+    // What there is of systemd-coredump; if there is nothing, what others wrote, of which the reason will tell.
+    Result<std::vector<CoreEntry>> candidates(const DeathIdentity &death, const CoreHandler &handler) {
+        auto found = entries(death, &handler);
+        return found && found->empty() ? entries(death, nullptr) : std::move(found);
     }
 };
 
@@ -199,19 +233,21 @@ Result<CoreLink> CoreJournal::find(const DeathIdentity &death) {
     // New files (rotation, a user's first entry) are seen only after this.
     if (auto fresh = process(); !fresh)
         return fail(std::move(fresh.error()));
-    auto entries = impl_->entries(death);
+    const CoreHandler handler = impl_->handler_here();
+    auto entries = impl_->candidates(death, handler);
     if (entries && entries->empty() && impl_->blind()) {
         if (auto reopened = impl_->open(); !reopened)
             return fail(std::move(reopened.error()));
-        entries = impl_->entries(death);
+        entries = impl_->candidates(death, handler);
     }
     if (!entries)
         return fail(std::move(entries.error()));
 
-    CoreMatch match = match_core(death, *entries);
+    CoreMatch match = match_core(death, *entries, handler);
     CoreLink link;
     link.join = match.join;
     link.reason = std::move(match.reason);
+    link.rejected = std::move(match.rejected);
     if (match.entry) {
         link.journal_cursor = match.entry->cursor;
         resolve_file(impl_->os, *match.entry, link);
@@ -219,7 +255,8 @@ Result<CoreLink> CoreJournal::find(const DeathIdentity &death) {
     }
     if (entries->empty() && impl_->blind())
         link.reason = "there is no journal on this host";
-    link.pending = dump_under_way(impl_->os, death);
+    link.dumping = is_dumping(impl_->os, death);
+    link.pending = link.dumping || may_still_come(impl_->os, death);
     return link;
 }
 

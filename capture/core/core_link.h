@@ -29,26 +29,29 @@ enum class Join { Exact, Window, None };
 // What proves what.  A pid is no identity, and no COREDUMP_* field (v252 to v257) holds the
 // process's start; so:
 //
-// exact:  the same boot, pid and signal; the entry's time of death (1 s resolution) within
-//         [-1 s, +2 s] of ours and the entry itself not older than it; no other entry that fits;
-//         no contradiction in uid and process start; and one of
-//         - equal auxiliary vectors (COREDUMP_PROC_AUXV and ours): they hold the addresses of
-//           stack, program and vdso, some 50 random bits drawn at execve(); or
-//         - equal exe, both known, where a vector is missing or says nothing because the stack
-//           was not placed at random (setarch -R, kernel.randomize_va_space=0, 32-bit).
-//         It can still be wrong if within three seconds the pid was given to another process that
-//         died of the same signal in the same program (with the vector: forked from the same
-//         parent without an execve()), while ours left no entry.
+// exact:  the same boot, pid and signal; equal auxiliary vectors (COREDUMP_PROC_AUXV and ours); the
+//         entry's time of death (1 s resolution) within [-1 s, +2 s] of ours and the entry itself
+//         not older than it; no other entry that fits and names another core; no contradiction in
+//         uid and process start.
+//         A vector holds the addresses of stack, program and vdso, some 50 random bits drawn at
+//         execve().  If the stack was not placed at random (setarch -R, kernel.randomize_va_space=0,
+//         32-bit), it says less, and exe must be equal too.
+//         It can still be wrong if within three seconds the pid was given to another process,
+//         forked from the same parent without an execve(), that died of the same signal, while ours
+//         left no entry.
 // window: the same boot and pid, the entry's time at most 60 s after the death (the kernel stamps
 //         a dump only when all threads have stopped), nothing contradicts; but something of
 //         the above is missing, and reason says what.
-// none:   there is no entry, or each entry for this pid belongs to another death; reason says why.
+// none:   there is no entry, or each entry for this pid belongs to another death, or several may
+//         belong to it and name different cores; reason says why.
 //
 // If the auxiliary vector, signal, uid or exe differs, the entry belongs to another death.  But an equal vector
 // outweighs a different exe (one path can look different to two processes) and a different signal (a handler may end in
-// abort(); the join is then "window"). Anybody can write entries.  So an entry that a user's process sent is ignored
-// (journald's own _UID and _EXE show it), and a file is taken from an entry only if it is in the directory of
-// systemd-coredump.
+// abort(); the join is then "window").
+//
+// Anybody can write entries.  So an entry counts only if what journald itself says of its sender shows that
+// systemd-coredump sent it (writer_of() in core_match.cpp), and its file only if it is one that systemd-coredump stored
+// (stored_core.h) and its name is of this death.
 struct CoreLink {
     Join join = Join::None;
     std::string reason;
@@ -57,6 +60,8 @@ struct CoreLink {
     bool truncated = false;
     bool pending = false;         // there is none yet, but a dump may be under way, so ask again
     std::uint64_t file_bytes = 0; // 0: not there (any more)
+    bool dumping = false;         // /proc shows that the process is being dumped
+    std::string rejected;         // of None: why the nearest entry is not of this death; "" there is none
 };
 
 class CoreJournal {
@@ -89,9 +94,10 @@ struct CorePrecheck {
     std::uint64_t rlimit_core = ~0ull;
     std::uint32_t dumpable = 1;
     std::uint32_t pid = 0, ns_pid = 0;
-    std::string core_pattern; // contents of /proc/sys/kernel/core_pattern
-    std::string kernel_log;   // host/kernel_log
-    bool listener = true;     // /run/systemd/coredump accepts
+    std::string core_pattern;  // contents of /proc/sys/kernel/core_pattern
+    std::string kernel_log;    // host/kernel_log
+    MonotonicTime died; // earlier lines of the log are of others; 0: not known
+    bool listener = true;      // /run/systemd/coredump accepts
 };
 std::string no_core_reason(const CorePrecheck &precheck);
 // Whether somebody listens on /run/systemd/coredump.  It reads /proc/1/net/unix, because a connection would start a

@@ -1,5 +1,7 @@
 #include "capture/core/core_match.h"
 
+#include "capture/core/stored_core.h"
+
 #include <elf.h>
 
 #include <algorithm>
@@ -38,15 +40,64 @@ std::string_view without_deleted(std::string_view exe) {
     return exe.ends_with(MARK) ? exe.substr(0, exe.size() - MARK.size()) : exe;
 }
 
-// A user's process may send an entry with any COREDUMP_ fields it likes.  systemd-coredump
-// itself writes as root, as its own system user, or, having opened the core to a user, as
-// that user; journald can name its program unless that had ended too soon.
-bool is_forged(const CoreEntry &entry) {
-    if (!entry.writer_uid || *entry.writer_uid == 0)
-        return false;
-    if (!entry.writer_exe.empty())
-        return !entry.writer_exe.ends_with("/systemd-coredump");
-    return *entry.writer_uid >= 1000 && entry.writer_uid != entry.uid;
+// Who wrote an entry, as far as journald attests it.
+enum class Writer {
+    Other,   // not systemd-coredump
+    OfUser,  // a process of the user whose process died: systemd-coredump, or whatever else that user runs
+    Handler, // systemd-coredump
+};
+
+bool is_handler_unit(std::string_view unit) {
+    return unit.starts_with("systemd-coredump") && unit.ends_with(".service"); // "systemd-coredump@0-4242-0.service"
+}
+
+bool is_handler_exe(std::string_view exe, const CoreHandler &handler) {
+    const std::string_view path = without_deleted(exe); // it may be upgraded while it runs
+    return path == "/usr/lib/systemd/systemd-coredump" || path == "/lib/systemd/systemd-coredump" ||
+           (!handler.exe.empty() && path == handler.exe);
+}
+
+// systemd-coredump stores the core as root.  Then it becomes the user whose process died, or its own user if that is
+// one of the system's (change_uid_gid(), coredump.c, v229 to v257), and only then sends the entry.
+//
+// A program's path proves nothing about a user's process.  She can mount what she likes at that path in a mount
+// namespace of her own, and the genuine program sends any fields for anybody: systemd-coredump --backtrace.  Her uid
+// and her unit are what she cannot choose.
+Writer writer_of(const CoreEntry &entry, const DeathIdentity &death, const CoreHandler &handler) {
+    if (entry.transport != "journal" || !entry.writer_uid)
+        return Writer::Other;
+    if (!entry.writer_exe.empty() && !is_handler_exe(entry.writer_exe, handler))
+        return Writer::Other;
+    if (handler.in_unit && !entry.writer_unit.empty() && !is_handler_unit(entry.writer_unit))
+        return Writer::Other;
+    if (*entry.writer_uid == 0 || entry.writer_uid == handler.uid)
+        return Writer::Handler;
+    if (*entry.writer_uid != death.uid || entry.writer_uid != entry.uid)
+        return Writer::Other;
+    return handler.in_unit && is_handler_unit(entry.writer_unit) ? Writer::Handler : Writer::OfUser;
+}
+
+// "it was not written by systemd-coredump but by uid 1001, /tmp/systemd-coredump, session-1.scope"
+std::string not_by_handler(const CoreEntry &entry) {
+    std::string text = "it was not written by systemd-coredump but by " +
+                       (entry.writer_uid ? "uid " + std::to_string(*entry.writer_uid) : std::string("nobody known"));
+    for (const std::string &part : {entry.writer_exe, entry.writer_unit})
+        if (!part.empty())
+            text += ", " + part;
+    return text;
+}
+
+// "" or why the file that the entry names is not the core of this death.
+std::string wrong_file(const CoreEntry &entry, const DeathIdentity &death, Writer writer) {
+    const auto name = StoredCoreName::parse(entry.file);
+    if (!name)
+        return writer == Writer::OfUser ? "a process of the user's own may have written it, and no core file proves it"
+                                        : "";
+    if (std::string why = name->contradiction(death); !why.empty())
+        return why;
+    if (entry.death.ns != 0 && name->death != entry.death)
+        return "its core file is of another time";
+    return "";
 }
 
 std::string seconds(std::int64_t ns) {
@@ -60,10 +111,12 @@ std::int64_t delay(const CoreEntry &entry, const DeathIdentity &death) {
 }
 
 // "" or why the entry cannot be that of this death.
-std::string contradiction(const CoreEntry &entry, const DeathIdentity &death, std::int64_t late, bool same_image) {
+std::string contradiction(const CoreEntry &entry, const DeathIdentity &death, const CoreHandler &handler,
+                          std::int64_t late, bool same_image) {
+    const Writer writer = writer_of(entry, death, handler);
+    if (writer == Writer::Other)
+        return not_by_handler(entry);
     const std::string_view our_exe = without_deleted(death.exe), their_exe = without_deleted(entry.exe);
-    if (is_forged(entry))
-        return "it was not written by systemd-coredump but by uid " + std::to_string(entry.writer_uid.value_or(0));
     if (death.uid != ~0u && entry.uid && *entry.uid != death.uid)
         return "it is of a process of another user";
     if (!death.auxv.empty() && !entry.auxv.empty() && stripped(death.auxv) != stripped(entry.auxv))
@@ -78,13 +131,13 @@ std::string contradiction(const CoreEntry &entry, const DeathIdentity &death, st
         return "it is of a dump " + seconds(late) + " after the death";
     if (death.started.ns != 0 && entry.death.ns != 0 && entry.death + SECOND + COARSE < death.started)
         return "it is older than the process";
-    return "";
+    return wrong_file(entry, death, writer);
 }
 
-Judgement judge(const CoreEntry &entry, const DeathIdentity &death) {
+Judgement judge(const CoreEntry &entry, const DeathIdentity &death, const CoreHandler &handler) {
     const bool same_image = stripped(death.auxv) == stripped(entry.auxv) && auxv_identifies(death.auxv);
     const std::int64_t late = delay(entry, death);
-    if (std::string why = contradiction(entry, death, late, same_image); !why.empty())
+    if (std::string why = contradiction(entry, death, handler, late, same_image); !why.empty())
         return {Match::Other, std::move(why)};
 
     std::string missing;
@@ -92,6 +145,8 @@ Judgement judge(const CoreEntry &entry, const DeathIdentity &death) {
         if (lacking)
             missing += (missing.empty() ? "" : ", ") + what;
     };
+    lacks(death.auxv.empty(), "our auxiliary vector is not known");
+    lacks(entry.auxv.empty(), "the entry has no auxiliary vector");
     lacks(!same_image && death.exe.empty(), "our executable is not known");
     lacks(!same_image && entry.exe.empty(), "the entry names no executable");
     lacks(death.signal == 0, "our signal is not known");
@@ -100,10 +155,11 @@ Judgement judge(const CoreEntry &entry, const DeathIdentity &death) {
           "it died of signal " + std::to_string(entry.signal) + ", not " + std::to_string(death.signal));
     lacks(entry.death.ns == 0, "the entry names no time of death");
     lacks(late > LATEST, "the dump began " + seconds(late) + " after the death");
-    const std::string same = std::string("same boot, pid") + (same_image ? ", auxiliary vector" : "");
+    const bool same_vector = !death.auxv.empty() && !entry.auxv.empty(); // else it would contradict
+    const std::string same = std::string("same boot, pid") + (same_vector ? ", auxiliary vector" : "");
     if (!missing.empty())
         return {Match::Window, same + "; not proven: " + missing};
-    return {Match::Fits, same + ", signal" + (same_image ? "" : ", executable") + " and second; no other entry fits"};
+    return {Match::Fits, same + ", signal" + (same_image ? "" : ", executable") + " and second"};
 }
 
 } // namespace
@@ -129,37 +185,49 @@ bool auxv_identifies(std::string_view auxv) {
     return true;
 }
 
-CoreMatch match_core(const DeathIdentity &death, std::span<const CoreEntry> entries) {
+CoreMatch match_core(const DeathIdentity &death, std::span<const CoreEntry> entries, const CoreHandler &handler) {
     CoreMatch best;
     Match match = Match::Other;
-    std::size_t fitting = 0;
     std::int64_t nearest = INT64_MAX;
+    std::size_t equals = 0; // entries that match as well as the best one
+    bool contradict = false;
     for (const CoreEntry &entry : entries) {
-        Judgement judgement = judge(entry, death);
-        fitting += judgement.match == Match::Fits;
+        Judgement judgement = judge(entry, death, handler);
         const std::int64_t distance = std::abs(delay(entry, death));
-        if (best.reason.empty() || judgement.match > match || (judgement.match == match && distance < nearest)) {
+        const bool better = best.reason.empty() || judgement.match > match;
+        if (better) {
+            equals = 0;
+            contradict = false;
+        } else if (judgement.match == match) {
+            contradict |= entry.file.empty() || entry.file != best.entry->file;
+        }
+        equals += judgement.match == match || better;
+        if (better || (judgement.match == match && distance < nearest)) {
             match = judgement.match;
             nearest = distance;
             best.reason = std::move(judgement.text);
             best.entry = &entry;
         }
     }
-    switch (match) {
-    case Match::Fits:
-        best.join = fitting == 1 ? Join::Exact : Join::Window;
-        if (fitting > 1)
-            best.reason = "same boot and pid; not proven: " + std::to_string(fitting) + " entries fit";
-        break;
-    case Match::Window:
-        best.join = Join::Window;
-        break;
-    case Match::Other:
+    const std::string whose = "pid " + std::to_string(death.process.pid) + " in this boot";
+    if (match == Match::Other) {
         best.entry = nullptr;
-        best.reason = "no entry of systemd-coredump for pid " + std::to_string(death.process.pid) + " in this boot" +
+        if (!best.reason.empty())
+            best.rejected = "the nearest entry: " + best.reason;
+        best.reason = "no entry of systemd-coredump for " + whose +
                       (best.reason.empty() ? "" : " is of this death; the nearest: " + best.reason);
-        break;
+        return best;
     }
+    if (contradict) {
+        best.entry = nullptr;
+        best.reason = std::to_string(equals) + " entries of systemd-coredump for " + whose +
+                      " may be of this death, and they name different cores";
+        best.rejected = best.reason;
+        return best;
+    }
+    best.join = match == Match::Fits ? Join::Exact : Join::Window;
+    if (match == Match::Fits)
+        best.reason += equals == 1 ? "; no other entry fits" : "; each entry that fits names this core";
     return best;
 }
 

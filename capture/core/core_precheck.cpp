@@ -1,6 +1,7 @@
 // Says why the kernel writes no core.  The conditions and their order are those of fs/coredump.c (do_coredump(), in 6.1
 // and, where said, later).
 #include "capture/core/core_link.h"
+#include "capture/os/kernel_log.h"
 #include "capture/os/lines.h"
 #include "capture/os/number.h"
 #include "capture/os/proc_file.h"
@@ -96,8 +97,6 @@ std::string complaint_in(std::string_view text, std::uint32_t pid) {
     // process's own words, so the message is looked for at the end.
     if (of_process(text, "Pid ", pid, rest) && rest.ends_with(") over core_pipe_limit"))
         return "the kernel skipped it: over kernel.core_pipe_limit, too many dumps at once";
-    if (of_process(text, "Process ", pid, rest) && rest.find(") has RLIMIT_CORE set to 1") != std::string_view::npos)
-        return "the kernel skipped it: RLIMIT_CORE is 1";
     // Since 6.12 (coredump_report_failure()): "coredump: 12(comm): over core_pipe_limit, skipping core dump".
     if (!of_process(text, "coredump: ", pid, rest))
         return "";
@@ -107,11 +106,28 @@ std::string complaint_in(std::string_view text, std::uint32_t pid) {
     const std::string_view message = rest.substr(end + 3);
     if (message.starts_with("over core_pipe_limit"))
         return "the kernel skipped it: over kernel.core_pipe_limit, too many dumps at once";
+    // Our own event has the limit.  Anybody's process of this number in a pid namespace of hers can make this line.
+    if (message.find("RLIMIT_CORE") != std::string_view::npos)
+        return "";
     return fmt::format("the kernel reported: {}", message);
 }
 
+// Of "[sec.usec] <prio> text"; 0 if there is none.
+std::chrono::microseconds time_of(std::string_view line) {
+    const std::size_t dot = line.find('.'), end = line.find(']');
+    if (!line.starts_with('[') || dot == std::string_view::npos || end == std::string_view::npos || dot > end)
+        return {};
+    const auto seconds = whole_number<std::uint32_t>(line.substr(1, dot - 1)),
+               micros = whole_number<std::uint32_t>(line.substr(dot + 1, end - dot - 1));
+    if (!seconds || !micros)
+        return {};
+    return std::chrono::seconds(*seconds) + std::chrono::microseconds(*micros);
+}
+
 // Lines as host/kernel_log has them: "[sec.usec] <prio> text".
-std::string kernel_reason(std::string_view log, std::uint32_t pid, std::uint32_t ns_pid) {
+std::string kernel_reason(std::string_view log, std::uint32_t pid, std::uint32_t ns_pid, MonotonicTime died) {
+    constexpr std::chrono::seconds slack(1);
+    const auto since = died.ns == 0 ? std::chrono::microseconds(0) : kernel_log_since(died, slack);
     std::string reason; // the last one: an earlier one may be of an earlier process
     for (const std::string_view line : lines_of(log)) {
         const std::size_t open = line.find("] <"), close = line.find("> ", open);
@@ -119,6 +135,8 @@ std::string kernel_reason(std::string_view log, std::uint32_t pid, std::uint32_t
             continue;
         // Facility 0 is the kernel's; the others were written by programs.
         if (whole_number<unsigned>(line.substr(open + 3, close - open - 3)).value_or(8) > 7)
+            continue;
+        if (time_of(line) < since)
             continue;
         const std::string_view text = line.substr(close + 2);
         // task_tgid_vnr(): the pid as the process's own namespace counts.
@@ -141,7 +159,8 @@ std::string no_core_reason(const CorePrecheck &precheck) {
             return why;
     if (std::string why = limit_reason(precheck.rlimit_core, pattern); !why.empty())
         return why;
-    if (std::string why = kernel_reason(precheck.kernel_log, precheck.pid, precheck.ns_pid); !why.empty())
+    if (std::string why = kernel_reason(precheck.kernel_log, precheck.pid, precheck.ns_pid, precheck.died);
+        !why.empty())
         return why;
     if (!precheck.listener)
         return "nothing listens on " + std::string(SOCKET) + " (is systemd-coredump.socket active?)";

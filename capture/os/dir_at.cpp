@@ -60,10 +60,12 @@ UniqueFd open_beneath(int dir, std::string_view path, int flags, mode_t mode) {
 Result<std::string> read_regular(int dir, std::string_view path, std::uint64_t cap) {
     // O_NONBLOCK: a FIFO put in a file's place must not hold the reader.
     const UniqueFd fd = open_beneath(dir, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
-    if (!fd)
-        return fail(Error::system(path));
+    return fd ? read_open_file(fd.get(), path, cap) : fail(Error::system(path));
+}
+
+Result<std::string> read_open_file(int fd, std::string_view path, std::uint64_t cap) {
     struct stat st;
-    if (::fstat(fd.get(), &st) != 0)
+    if (::fstat(fd, &st) != 0)
         return fail(Error::system(path));
     if (!S_ISREG(st.st_mode))
         return fail(Error{std::string(path) + ": not a regular file", EINVAL});
@@ -76,7 +78,7 @@ Result<std::string> read_regular(int dir, std::string_view path, std::uint64_t c
     std::uint64_t used = 0;
     bytes.resize(std::min(size, cap) + 1);
     for (;;) {
-        const ssize_t n = retry([&] { return ::read(fd.get(), bytes.data() + used, bytes.size() - used); });
+        const ssize_t n = retry([&] { return ::read(fd, bytes.data() + used, bytes.size() - used); });
         if (n < 0)
             return fail(Error::system(path));
         if (n == 0)

@@ -26,6 +26,9 @@ UniqueFd open_beneath(int dir, std::string_view path, int flags, mode_t mode = 0
 // is an Error too, and never blocks.
 Result<std::string> read_regular(int dir, std::string_view path, std::uint64_t cap);
 
+// Reads an open regular file from its beginning; `name` is its name in errors.
+Result<std::string> read_open_file(int fd, std::string_view name, std::uint64_t cap);
+
 // Writes all bytes, or fails.
 Status write_all(int fd, std::span<const std::uint8_t> bytes);
 // Fills `into` with the bytes of a file from offset on, or fails: also if the file ends before.

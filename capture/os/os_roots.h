@@ -1,6 +1,7 @@
 // The directories where the operating system is read.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace incident::capture {
@@ -12,6 +13,8 @@ struct OsRoots {
     std::string cgroup = "/sys/fs/cgroup";
     std::string dev_kmsg = "/dev/kmsg";
     std::string coredump = "/var/lib/systemd/coredump"; // where systemd-coredump stores cores
+    std::uint32_t coredump_owner = 0;                   // whose that directory and its files are
+    std::string systemd = "/run/systemd/system";        // there if systemd runs this machine (sd_booted(3))
 };
 
 } // namespace incident::capture

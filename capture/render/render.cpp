@@ -15,13 +15,20 @@ const char *join_name(Join join) {
     return join == Join::Exact ? "exact" : join == Join::Window ? "window" : "none";
 }
 
-// The auxiliary vector as the kernel side copied it, for a process whose /proc was gone.
+// The auxiliary vector as the kernel side copied it, for a process whose /proc was gone; "" if it is not whole.
 std::string kernel_auxv(const bpf::death_event &event) {
-    const bool known = std::ranges::any_of(event.auxv, [](std::uint64_t word) { return word != 0; });
-    return known ? std::string(reinterpret_cast<const char *>(event.auxv), sizeof event.auxv) : std::string();
+    for (std::size_t i = 2; i < std::size(event.auxv); i += 2)
+        if (event.auxv[i] == 0 && event.auxv[0] != 0) // AT_NULL ends it
+            return {reinterpret_cast<const char *>(event.auxv), sizeof event.auxv};
+    return "";
 }
 
 } // namespace
+
+std::string auxiliary_vector(const Collected &collected, const bpf::death_event &event) {
+    const std::string *collected_one = collected.file("process/auxv");
+    return collected_one ? *collected_one : kernel_auxv(event);
+}
 
 std::string json_text(const Json &json) {
     return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
@@ -61,7 +68,7 @@ std::vector<std::pair<std::string, std::string>> render_all(const RenderContext 
     for (const auto &[path, bytes] : context.collected.files)
         files.emplace_back(path, redactor.file(path, bytes));
     if (!context.collected.file("process/auxv"))
-        if (std::string auxv = kernel_auxv(context.input.process.event); !auxv.empty())
+        if (std::string auxv = auxiliary_vector(context.collected, context.input.process.event); !auxv.empty())
             files.emplace_back("process/auxv", std::move(auxv));
     if (context.input.process.heap)
         for (auto &file : render_heap(*context.input.process.heap, context.input.light, redactor))

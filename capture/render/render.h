@@ -32,6 +32,8 @@ struct RenderContext {
 std::string incident_signature(const IncidentInput &input);
 // The signature it would have if the place of the failure were not known.
 std::string incident_kind(const IncidentInput &input);
+// The process's auxiliary vector as the bundle has it, from /proc or from the kernel's own copy; "" unknown.
+std::string auxiliary_vector(const Collected &collected, const bpf::death_event &event);
 // Makes one screen of text from the rendered incident and threads and the last lines of the timeline.
 std::string render_summary(const nlohmann::ordered_json &incident, const nlohmann::ordered_json &threads,
                            std::string_view timeline);

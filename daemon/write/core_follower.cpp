@@ -57,6 +57,7 @@ capture::CorePrecheck CoreFollower::precheck_of(const capture::IncidentInput &in
             .ns_pid = event.ns_tgid,
             .core_pattern = read_text(os_.proc + "/sys/kernel/core_pattern"),
             .kernel_log = {},
+            .died = {event.h.t_ns},
             .listener = capture::coredump_socket_listens(os_)};
 }
 
@@ -114,24 +115,28 @@ void CoreFollower::refresh_kernel_log(std::uint64_t now_ns) {
 std::optional<capture::CoreLink> CoreFollower::look_for_core(Waiting &waiting, std::uint64_t now_ns,
                                                              bool journal_changed) {
     const bool last = now_ns >= waiting.give_up_ns;
+    std::string reason;
+    if (waiting.may_be_in_log(log_read_ns_)) {
+        waiting.precheck.kernel_log = kernel_log_;
+        reason = capture::no_core_reason(waiting.precheck);
+    }
     auto found = Result<capture::CoreLink>(no_core(""));
-    if (journal_changed || now_ns >= waiting.search_ns || last) {
+    if (journal_changed || now_ns >= waiting.search_ns || last || !reason.empty()) {
         waiting.search_ns = now_ns + search_gap_ns;
         found = journal_->find(waiting.death);
     }
     if (found && found->join != capture::Join::None)
         return std::move(*found);
-    if (waiting.may_be_in_log(log_read_ns_)) {
-        waiting.precheck.kernel_log = kernel_log_;
-        if (auto reason = capture::no_core_reason(waiting.precheck); !reason.empty())
-            return no_core(std::move(reason));
-    }
+    // The kernel's line has a number that another pid namespace may have given too: what /proc shows weighs more.
+    if (!reason.empty() && !(found && found->dumping))
+        return no_core(std::move(reason));
     if (!last)
         return std::nullopt;
     if (!found)
         return no_core(std::move(found.error().what));
-    return no_core(fmt::format("no journal entry of systemd-coredump within {} s of the death",
-                               (now_ns - waiting.since_ns) / 1'000'000'000));
+    return no_core(fmt::format("no journal entry of systemd-coredump within {} s of the death{}",
+                               (now_ns - waiting.since_ns) / 1'000'000'000,
+                               found->rejected.empty() ? "" : "; " + found->rejected));
 }
 
 std::vector<FoundCore> CoreFollower::look(std::uint64_t now_ns) {

@@ -110,13 +110,12 @@ void Delivery::take(Assembly assembly) {
     job.core = cores_.first_look(assembly.input);
     job.redact = config_.privacy.redact;
     if (job.core.pending) {
-        const auto *auxv = assembly.collected.file("process/auxv");
         Written wanted;
         wanted.input.process.event = event;
         wanted.input.dump = assembly.input.dump;
         wanted.input.clocks = clocks;
         wanted.exe = assembly.facts.exe;
-        wanted.auxv = auxv ? *auxv : std::string();
+        wanted.auxv = capture::auxiliary_vector(assembly.collected, event);
         core_wanted_.insert_or_assign(job.name, std::move(wanted));
     }
     const std::string name = job.name;

@@ -1,7 +1,6 @@
 #include "postmortem/core/core_decoder.h"
 
 #include <archive.h>
-#include <fcntl.h>
 #include <sys/stat.h>
 
 namespace incident::postmortem {
@@ -16,15 +15,7 @@ CoreDecoder::CoreDecoder(UniqueFd fd, std::string path, std::uint64_t file_bytes
     : fd_(std::move(fd)), path_(std::move(path)), file_bytes_(file_bytes),
       archive_(archive_read_new(), archive_read_free) {}
 
-Result<CoreDecoder> CoreDecoder::open(const std::string &path) {
-    // O_NONBLOCK: the path may come from a bundle and name a FIFO.
-    UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | O_NOFOLLOW));
-    if (!fd) {
-        Error error = Error::system("cannot open the core " + path);
-        if (error.code == EACCES)
-            error.what += " (run as root, or as the user who owned the process)";
-        return fail(std::move(error));
-    }
+Result<CoreDecoder> CoreDecoder::of(UniqueFd fd, const std::string &path) {
     struct stat status {};
     if (fstat(fd.get(), &status) != 0 || !S_ISREG(status.st_mode))
         return fail("the core " + path + " is not a regular file");

@@ -16,8 +16,9 @@ namespace incident::postmortem {
 
 class CoreDecoder {
 public:
-    // Opens regular files only. The first bytes say which format it is; the name does not matter.
-    static Result<CoreDecoder> open(const std::string &path);
+    // Reads an open regular file from its beginning. The first bytes say which format it is; `path` is its name in
+    // errors.
+    static Result<CoreDecoder> of(UniqueFd fd, const std::string &path);
 
     // The next bytes, valid until the next call; empty at the end.
     Result<std::span<const std::uint8_t>> next();

@@ -1,10 +1,10 @@
 #include "postmortem/core/core_find.h"
 
+#include "capture/core/stored_core.h"
 #include "postmortem/core/core_progress.h"
 #include "postmortem/terminal/times.h"
 
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <thread>
 
 namespace incident::postmortem {
@@ -13,9 +13,22 @@ namespace {
 
 constexpr std::chrono::milliseconds ask_again{250};
 
-std::uint64_t size_of(const std::string &file) {
-    struct stat status {};
-    return stat(file.c_str(), &status) == 0 && S_ISREG(status.st_mode) ? static_cast<std::uint64_t>(status.st_size) : 0;
+// Fills in what of the file is there, or why it is not to be opened.
+void look_at_file(LocatedCore &located, const capture::DeathIdentity &death, const capture::OsRoots &os) {
+    capture::CoreLink &link = located.link;
+    link.file_bytes = 0;
+    if (link.file.empty())
+        return;
+    const auto name = capture::StoredCoreName::parse(link.file);
+    const auto stored = capture::find_stored_core(os, link.file);
+    if (stored)
+        link.file_bytes = stored->bytes;
+    else if (stored.error().code != ENOENT)
+        located.refused = stored.error().what;
+    if (std::string why = name && stored ? name->contradiction(death) : ""; !why.empty())
+        located.refused = why;
+    if (!located.refused.empty())
+        link.file_bytes = 0;
 }
 
 // ", 1.2 GiB written so far"
@@ -66,6 +79,8 @@ std::string LocatedCore::why_not() const {
         return link.reason.empty() ? "no core belongs to this incident" : link.reason;
     if (link.file.empty())
         return link.reason.empty() ? "its journal entry names no stored core" : link.reason;
+    if (!refused.empty())
+        return fmt::format("{} is not opened: {}", link.file, refused);
     return fmt::format("{} is no longer there", link.file);
 }
 
@@ -81,14 +96,14 @@ const char *join_name(capture::Join join) {
     return "none";
 }
 
-LocatedCore locate_core(const Incident &incident, const CoreFinder &find) {
-    LocatedCore stored{.link = incident.stored_core(), .unreachable = "", .waited = ""};
-    if (!stored.link.file.empty())
-        stored.link.file_bytes = size_of(stored.link.file);
+LocatedCore locate_core(const Incident &incident, const Session &session) {
+    LocatedCore stored;
+    stored.link = incident.stored_core();
     const capture::DeathIdentity death = incident.death();
-    if (stored.usable() || death.signal == 0 || death.process.pid == 0 || !find)
+    look_at_file(stored, death, session.os);
+    if (stored.usable() || death.signal == 0 || death.process.pid == 0 || !session.find_core)
         return stored;
-    const auto live = find(death);
+    const auto live = session.find_core(death);
     if (!live) {
         stored.unreachable = live.error().what;
         return stored;
@@ -96,9 +111,9 @@ LocatedCore locate_core(const Incident &incident, const CoreFinder &find) {
     // The journal forgets; what was once proved stays so.
     if (live->join == capture::Join::None && stored.link.join != capture::Join::None)
         return stored;
-    LocatedCore located{.link = *live, .unreachable = "", .waited = ""};
-    if (!located.link.file.empty() && located.link.file_bytes == 0)
-        located.link.file_bytes = size_of(located.link.file);
+    LocatedCore located;
+    located.link = *live;
+    look_at_file(located, death, session.os);
     // The bundle knows why there can be no core, because the daemon looked when the process died. The journal only
     // knows that it has none.
     if (live->join == capture::Join::None && !live->pending && !stored.link.pending && !stored.link.reason.empty())
@@ -107,11 +122,11 @@ LocatedCore locate_core(const Incident &incident, const CoreFinder &find) {
 }
 
 LocatedCore await_core(const Incident &incident, const Session &session, std::chrono::nanoseconds patience,
-                       const std::function<bool()> &interrupted, const capture::OsRoots &os) {
+                       const std::function<bool()> &interrupted) {
     using Clock = std::chrono::steady_clock;
     const auto start = Clock::now();
     const capture::DeathIdentity death = incident.death();
-    LocatedCore located = locate_core(incident, session.find_core);
+    LocatedCore located = locate_core(incident, session);
     WaitingLine line(session.err, patience);
     while (!located.usable() && located.link.pending && located.unreachable.empty()) {
         const auto waited = Clock::now() - start;
@@ -121,12 +136,12 @@ LocatedCore await_core(const Incident &incident, const Session &session, std::ch
         }
         if (waited >= patience) {
             located.waited = fmt::format("systemd-coredump has not finished it within {}{} (--wait TIME waits longer)",
-                                         seconds_text(patience), so_far(death, os));
+                                         seconds_text(patience), so_far(death, session.os));
             break;
         }
-        line.show(waited, death, os);
+        line.show(waited, death, session.os);
         std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(ask_again, patience - waited));
-        located = locate_core(incident, session.find_core);
+        located = locate_core(incident, session);
     }
     return located;
 }

@@ -7,9 +7,10 @@
 
 namespace incident::postmortem {
 
-// Copies a located core to a descriptor. `place` is its name in messages. Progress is shown on a terminal; a truncated
+// Copies the located core of an incident to a descriptor. A core whose own auxiliary vector is not the incident's is
+// refused. `place` is its name in messages. Progress is shown on a terminal; a truncated
 // core is reported.
-Result<CopiedCore> fetch_core(const LocatedCore &located, int into, bool stream, const std::string &place,
-                              const Session &session, SignalScope &signals);
+Result<CopiedCore> fetch_core(const Incident &incident, const LocatedCore &located, int into, bool stream,
+                              const std::string &place, const Session &session, SignalScope &signals);
 
 } // namespace incident::postmortem

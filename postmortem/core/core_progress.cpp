@@ -41,17 +41,19 @@ bool is_pid(std::string_view name) {
     return !name.empty() && std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
 }
 
-// The size of the largest file below `directory` that one process has open and that may have no name.
-std::uint64_t unnamed_of(int proc, const std::string &pid, const std::string &directory) {
+// The size of the largest file below the cores' directory that one process has open and that may have no name. Anybody
+// can name a process so, but the directory of one that has had root's rights belongs to root.
+std::uint64_t unnamed_of(int proc, const std::string &pid, const capture::OsRoots &os) {
     const auto comm = capture::read_proc_file(proc, (pid + "/comm").c_str(), comm_max);
     if (!comm || std::string_view(comm->bytes).substr(0, comm->bytes.find('\n')) != writer_comm)
         return 0;
     const UniqueFd fds(openat(proc, (pid + "/fd").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    struct stat whose {};
     std::uint64_t most = 0;
-    if (fds)
+    if (fds && fstat(fds.get(), &whose) == 0 && whose.st_uid == os.coredump_owner)
         (void)capture::for_each_entry(fds.get(), [&](const char *name, unsigned char) {
             const auto target = capture::read_proc_link(fds.get(), name);
-            if (target && target->starts_with(directory + "/"))
+            if (target && target->starts_with(os.coredump + "/"))
                 most = std::max(most, size_of(fds.get(), name, 0)); // through the link: the open file
         });
     return most;
@@ -69,7 +71,7 @@ std::optional<std::uint64_t> core_bytes_so_far(const capture::DeathIdentity &dea
         (void)capture::for_each_entry(proc.get(), [&](const char *name, unsigned char) {
             if (!is_pid(name))
                 return;
-            if (const std::uint64_t its = unnamed_of(proc.get(), name, os.coredump)) {
+            if (const std::uint64_t its = unnamed_of(proc.get(), name, os)) {
                 bytes = its;
                 ++writers;
             }

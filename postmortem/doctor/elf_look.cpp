@@ -142,8 +142,13 @@ ElfReport look(int file, const std::string &path, int debug_file, const std::str
         return report;
     }
     std::vector<std::string> notes;
-    const DebugFile found = find_debug_file(
-        elf.get(), {.root = debug_root, .module_path = path, .by_build_id = debug_file, .fetched = -1}, notes);
+    const DebugFile found = find_debug_file(elf.get(),
+                                            {.root = debug_root,
+                                             .module_path = path,
+                                             .by_build_id = debug_file,
+                                             .fetched = -1,
+                                             .module_owner = owner_of(file)},
+                                            notes);
     report.debug = found.where.empty() ? "none" : found.where;
     look_at_tables(elf.get(), report);
     return report;

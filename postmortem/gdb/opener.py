@@ -108,17 +108,34 @@ def is_elf(path):
         return False
 
 
-def full_core(incident):
-    """The joined core's file, if it is (still) on this machine; else None."""
+def trusted(status):
+    """Root's or the caller's, and nobody else can write it."""
+    return status.st_uid in (0, os.geteuid()) and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+
+
+def full_core(incident, tell=False):
+    """The joined core's file, if it is (still) on this machine; else None.
+
+    What a bundle names may be anything.  systemd-coredump's files are root's, in a directory that only root can write:
+    they are no links, have no other names, and stay what they were when they were looked at.
+    """
     file = get(incident, "core", "file")
     joined = string(incident, "core", "join") in ("exact", "window")
     if not joined or not isinstance(file, str) or not file.startswith("/"):
         return None
-    return file if is_regular(file) and os.access(file, os.R_OK) else None
+    try:
+        status, directory = os.lstat(file), os.stat(os.path.dirname(file))
+    except (OSError, ValueError):
+        return None
+    if not (stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and trusted(status) and trusted(directory)):
+        if tell:
+            write("incident: %s is not opened: others than root and you may have made it" % printable(file))
+        return None
+    return file if os.access(file, os.R_OK) else None
 
 
 def cores(bundle, incident):
-    full, mini = full_core(incident), os.path.join(bundle.path, "mini.core")
+    full, mini = full_core(incident, tell=True), os.path.join(bundle.path, "mini.core")
     has_mini = is_regular(mini) and not os.path.islink(mini)
     truncated = get(incident, "core", "truncated") is True
     if full and is_elf(full):

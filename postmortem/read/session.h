@@ -23,6 +23,7 @@ struct Session {
     std::string state = "/var/lib/incidentd";
     bool json = false;
     CoreFinder find_core; // asks the journal
+    capture::OsRoots os;  // where systemd-coredump's cores are
     std::vector<std::string> rules = capture::default_rule_dirs;
 
     // "incidentctl: TEXT" on the error output; text may hold hostile bytes.

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gelf.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
@@ -50,11 +51,20 @@ std::uint32_t crc_of(int fd) {
 
 class DebugFileSearch {
 public:
-    DebugFileSearch(std::string build_id, std::vector<std::string> &notes)
-        : build_id_(std::move(build_id)), notes_(notes) {}
+    DebugFileSearch(std::string build_id, std::optional<std::uint32_t> module_owner, std::vector<std::string> &notes)
+        : build_id_(std::move(build_id)), module_owner_(module_owner), notes_(notes) {}
 
     // crc: what a file without a build-id to compare must have
     bool take(UniqueFd fd, const std::string &where, const GElf_Word *crc = nullptr) {
+        if (!fd)
+            return false;
+        if (const auto owner = owner_of(fd.get()); owner != 0u && owner != module_owner_)
+            return reject(where, "it belongs neither to root nor to the owner of the module");
+        return take_any(std::move(fd), where, crc);
+    }
+
+    // What was not found by a name.
+    bool take_any(UniqueFd fd, const std::string &where, const GElf_Word *crc = nullptr) {
         if (!fd)
             return false;
         ElfHandle elf(elf_begin(fd.get(), ELF_C_READ_MMAP, nullptr));
@@ -70,6 +80,7 @@ public:
         found.where = where;
         found.fd = std::move(fd);
         found.elf = std::move(elf);
+        found.module_owner = module_owner_;
         return true;
     }
 
@@ -81,6 +92,7 @@ private:
         return false;
     }
     std::string build_id_;
+    std::optional<std::uint32_t> module_owner_;
     std::vector<std::string> &notes_;
 };
 
@@ -98,6 +110,11 @@ std::string build_id_path(const std::string &root, const std::string &build_id) 
     return fmt::format("{}/.build-id/{}/{}.debug", root, build_id.substr(0, 2), build_id.substr(2));
 }
 
+std::optional<std::uint32_t> owner_of(int fd) {
+    struct stat status {};
+    return fd >= 0 && ::fstat(fd, &status) == 0 ? std::optional(status.st_uid) : std::nullopt;
+}
+
 UniqueFd open_regular(const std::string &path) {
     auto file = capture::open_regular(-1, path);
     return file ? std::move(*file) : UniqueFd();
@@ -107,10 +124,11 @@ DebugFile find_debug_file(Elf *module, const DebugSearch &search, std::vector<st
     if (has_debug_info(module)) {
         DebugFile own;
         own.where = "in the file";
+        own.module_owner = search.module_owner;
         return own;
     }
     const std::string build_id = build_id_of_elf(module);
-    DebugFileSearch files(build_id, notes);
+    DebugFileSearch files(build_id, search.module_owner, notes);
     const std::string by_id = build_id_path(search.root, build_id);
     if (!by_id.empty() && (files.take(copy_of(search.by_build_id), by_id) ||
                            (search.by_build_id < 0 && files.take(open_regular(by_id), by_id))))
@@ -124,12 +142,12 @@ DebugFile find_debug_file(Elf *module, const DebugSearch &search, std::vector<st
             if (path != search.module_path && files.take(open_regular(path), path, &crc))
                 return std::move(files.found);
     }
-    if (files.take(copy_of(search.fetched), "debuginfod"))
+    if (files.take_any(copy_of(search.fetched), "debuginfod"))
         return std::move(files.found);
     return {};
 }
 
-DebugFile find_alternate(Dwarf *dwarf, const std::string &root, const std::string &beside,
+DebugFile find_alternate(Dwarf *dwarf, const std::string &root, const DebugFile &beside,
                          std::vector<std::string> &notes) {
     const char *name = nullptr;
     const void *id = nullptr;
@@ -139,13 +157,13 @@ DebugFile find_alternate(Dwarf *dwarf, const std::string &root, const std::strin
     std::string build_id;
     for (ssize_t i = 0; i < length; ++i)
         build_id += fmt::format("{:02x}", static_cast<const unsigned char *>(id)[i]);
-    DebugFileSearch files(build_id, notes);
+    DebugFileSearch files(build_id, beside.module_owner, notes);
     const std::string by_id = build_id_path(root, build_id);
     if (!by_id.empty() && files.take(open_regular(by_id), by_id))
         return std::move(files.found);
-    const std::string path = *name == '/' ? name : directory_of(beside) + "/" + name;
+    const std::string path = *name == '/' ? name : directory_of(beside.where) + "/" + name;
     if (!files.take(open_regular(path), path))
-        notes.push_back(fmt::format("{} shares debug information with {}, which is not there", beside, name));
+        notes.push_back(fmt::format("{} shares debug information with {}, which is not there", beside.where, name));
     return std::move(files.found);
 }
 

@@ -4,6 +4,8 @@
 #include "capture/os/unique_fd.h"
 #include "postmortem/unwind/handles.h"
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,13 +17,19 @@ struct DebugSearch {
     std::string module_path; // of the module, for its .gnu_debuglink
     int by_build_id = -1;    // root/.build-id/…, opened before privileges were dropped; the caller owns it
     int fetched = -1;        // from debuginfod; the caller owns it
+    // Whose the module's file is. Only that user's debug files and root's are taken: a build-id is no secret.
+    std::optional<std::uint32_t> module_owner = {};
 };
 
 struct DebugFile {
     std::string where; // "in the file", its path, "debuginfod"; "" none found
     UniqueFd fd;
     ElfHandle elf; // null: it is in the module itself
+    std::optional<std::uint32_t> module_owner = {};
 };
+
+// nullopt: no descriptor, or it cannot be told.
+std::optional<std::uint32_t> owner_of(int fd);
 
 // "/usr/lib/debug/.build-id/ab/cdef….debug"; "" if it is not a build-id.
 std::string build_id_path(const std::string &root, const std::string &build_id);
@@ -32,7 +40,7 @@ UniqueFd open_regular(const std::string &path);
 // .gnu_debuglink. `notes` gets files that exist but belong to another module.
 DebugFile find_debug_file(Elf *module, const DebugSearch &search, std::vector<std::string> &notes);
 // The file that .gnu_debugaltlink names; its elf is null if there is none.
-DebugFile find_alternate(Dwarf *dwarf, const std::string &root, const std::string &beside,
+DebugFile find_alternate(Dwarf *dwarf, const std::string &root, const DebugFile &beside,
                          std::vector<std::string> &notes);
 
 } // namespace incident::postmortem

@@ -174,7 +174,7 @@ DebugInfo::DebugInfo(Elf *module, DebugFile file, const std::string &root, std::
     if (!dwarf_)
         return;
     dwarf_new_oom_handler(dwarf_.get(), exit_out_of_memory); // libdw's own prints and exits
-    alternate_file_ = find_alternate(dwarf_.get(), root, file_.where, notes);
+    alternate_file_ = find_alternate(dwarf_.get(), root, file_, notes);
     if (alternate_file_.elf)
         alternate_.reset(dwarf_begin_elf(alternate_file_.elf.get(), DWARF_C_READ, nullptr));
     if (alternate_)

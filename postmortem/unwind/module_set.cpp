@@ -100,7 +100,8 @@ DebugInfo *ModuleSet::debug(std::size_t index) {
     if (!module || entry.input.skip_debug)
         return nullptr;
     const auto scope = parsing(index, Part::debug);
-    DebugSearch search{debug_root_, path(index), entry.input.by_build_id, entry.input.fetched_debug};
+    DebugSearch search{debug_root_, path(index), entry.input.by_build_id, entry.input.fetched_debug,
+                       owner_of(entry.input.file)};
     DebugFile file = find_debug_file(module->elf(), search, notes_);
     if (file.where.empty())
         return nullptr;

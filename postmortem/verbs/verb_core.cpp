@@ -49,23 +49,24 @@ public:
             return fail(fmt::format("no core for {}: {}{}", opened->bundle.name(), located.why_not(),
                                     located.unreachable.empty() ? "" : " (" + located.unreachable + ")"));
         if (output_ == "-")
-            return to_stdout(located, session, signals);
+            return to_stdout(*incident, located, session, signals);
         const std::string path =
             output_.empty() ? fmt::format("core.{}.{}", file_name_part(incident->comm()), incident->pid()) : output_;
-        return to_file(located, path, session, signals);
+        return to_file(*incident, located, path, session, signals);
     }
 
 private:
-    Result<int> to_stdout(const LocatedCore &located, Session &session, SignalScope &signals) const {
+    Result<int> to_stdout(const Incident &incident, const LocatedCore &located, Session &session,
+                          SignalScope &signals) const {
         if (session.json)
             return usage(session, "--json and -o - exclude each other");
         if (isatty(STDOUT_FILENO))
             return usage(session, "refusing to write a core to a terminal: redirect it, or give -o FILE");
-        const auto copied = fetch_core(located, STDOUT_FILENO, true, "standard output", session, signals);
+        const auto copied = fetch_core(incident, located, STDOUT_FILENO, true, "standard output", session, signals);
         return copied ? Result<int>(exit_done) : fail(copied.error());
     }
 
-    Result<int> to_file(const LocatedCore &located, const std::string &path, Session &session,
+    Result<int> to_file(const Incident &incident, const LocatedCore &located, const std::string &path, Session &session,
                         SignalScope &signals) const {
         struct stat existing {};
         if (!force_ && lstat(path.c_str(), &existing) == 0) // before the work; publish() checks again
@@ -73,7 +74,7 @@ private:
         auto file = NewFile::make(path);
         if (!file)
             return fail(file.error());
-        const auto copied = fetch_core(located, file->fd(), false, path, session, signals);
+        const auto copied = fetch_core(incident, located, file->fd(), false, path, session, signals);
         if (!copied)
             return fail(copied.error());
         if (const Status published = file->publish(path, force_); !published)

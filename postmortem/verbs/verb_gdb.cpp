@@ -145,8 +145,8 @@ private:
             const UniqueFd fd(open(core.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
             if (!fd)
                 return fail(Error::system("cannot create " + core));
-            copied = fetch_core(located, fd.get(), false, temporary->path() + " (TMPDIR names another place)",
-                                opening.session, opening.signals);
+            copied = fetch_core(opening.incident, located, fd.get(), false,
+                                temporary->path() + " (TMPDIR names another place)", opening.session, opening.signals);
             if (copied)
                 put_returns_right(opening, fd.get());
         }

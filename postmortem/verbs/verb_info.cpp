@@ -25,7 +25,7 @@ public:
         if (!explained)
             return fail(explained.error());
         const IncidentPage page{explained->incident, opened->bundle, opened->path,
-                                locate_core(explained->incident, session.find_core), &explained->threads};
+                                locate_core(explained->incident, session), &explained->threads};
         if (session.json) {
             session.print(incident_document(page));
         } else {

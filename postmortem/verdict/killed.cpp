@@ -19,6 +19,15 @@ struct Task {
     std::uint64_t pid = 0, rss_bytes = 0;
 };
 
+// Of "[sec.usec] <prio> text" the text, if the kernel wrote it: priorities of more than one digit have a facility, that
+// of programs. Else "".
+std::string_view kernel_text(std::string_view line) {
+    const std::size_t open = line.find("] <"), close = line.find("> ", open);
+    if (open == std::string_view::npos || close == std::string_view::npos || close - open != 4)
+        return {};
+    return line.substr(close + 2);
+}
+
 // The kernel's table of candidates: "[  pid  ]   uid  tgid total_vm      rss … name" (dump_tasks(), mm/oom_kill.c).
 std::vector<Task> candidates(const Evidence &e) {
     constexpr std::uint64_t page = 4096;
@@ -32,15 +41,15 @@ std::vector<Task> candidates(const Evidence &e) {
         const std::size_t end = rest.find('\n');
         std::string_view line = rest.substr(0, end);
         rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
-        if (line.find("oom-kill:constraint=") != std::string_view::npos ||
-            line.find("invoked oom-killer") != std::string_view::npos)
-            if (line.find("invoked oom-killer") != std::string_view::npos)
-                tasks.clear(); // an older kill's table
+        line = kernel_text(line);
+        constexpr std::size_t comm_max = 15;
+        // Names of programs and cgroups are anybody's words, so what is the kernel's own is known by where it stands.
+        if (line.find(" invoked oom-killer: ") <= comm_max)
+            tasks.clear(); // an older kill's table
         // after the pid in brackets: uid tgid total_vm rss … name
-        const std::size_t close = line.rfind("] ");
-        const std::size_t open = close == std::string_view::npos ? close : line.rfind('[', close);
-        if (open == std::string_view::npos ||
-            line.substr(open + 1, close - open - 1).find_first_not_of(" 0123456789") != std::string_view::npos)
+        const std::size_t close = line.find("] ");
+        if (!line.starts_with('[') || close == std::string_view::npos ||
+            line.substr(1, close - 1).find_first_not_of(" 0123456789") != std::string_view::npos)
             continue;
         std::vector<std::string_view> words;
         for (std::string_view words_left = line.substr(close + 1); !words_left.empty();) {

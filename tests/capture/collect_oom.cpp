@@ -36,6 +36,23 @@ TEST(OomLog, WhatAProgramWroteIsNotTheKernels) {
     EXPECT_EQ(oom.constraint, "");
 }
 
+// Her own process is killed, in a cgroup that she gave a name.
+TEST(OomLog, ACgroupsNameIsNobodysDeath) {
+    OomTrigger oom;
+    read_oom_log(
+        "[1.0] <6> oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=/,mems_allowed=0,oom_memcg=/u/x,"
+        "task_memcg=/u/x,pid=77,uid=0,task=x,pid=77,uid=0,task=x,pid=5,uid=1000\n"
+        "[1.1] <6> Tasks in /u/Killed process 77 (x) are going to be killed due to memory.oom.group set\n"
+        "[1.2] <3> Memory cgroup out of memory: Killed process 5 (Killed process ) total-vm:1kB\n",
+        77, oom);
+    EXPECT_EQ(oom.line, "");
+    EXPECT_EQ(oom.killed, "");
+    read_oom_log("[1.2] <3> Out of memory: Killed process 77 (x) total-vm:1kB\n"
+                 "[1.3] <3> Out of memory (oom_kill_allocating_task): Killed process 78 (x) total-vm:1kB\n",
+                 77, oom);
+    EXPECT_EQ(oom.killed, "Killed process 77 (x) total-vm:1kB");
+}
+
 TEST(OomLog, AnotherPidIsAnotherVictim) {
     OomTrigger oom;
     read_oom_log(log_text, 7, oom);

@@ -184,6 +184,35 @@ TEST_F(CollectSpoiled, EveryCapIsSaid) {
     EXPECT_EQ(result(collect(limits), "comms")->error, "cut: 1 of 2 threads");
 }
 
+// /tmp is everybody's, and the name is known before the process starts.
+TEST_F(CollectSpoiled, APerfMapOfAnotherUserIsNotRead) {
+    if (::geteuid() != 0)
+        GTEST_SKIP() << "needs root, to give files away";
+    std::filesystem::remove(at("root"));
+    std::filesystem::create_directories(at("root") + "/tmp");
+    write("status", file(collect(), "process/status") + "NSpid:\t1234\t7\n");
+    const std::string map = at("root") + "/tmp/perf-7.map";
+    EXPECT_TRUE(result(collect(), "perf_map")->ok) << "there is none";
+    std::ofstream(map) << "1000 10 name\n";
+    for (const uid_t uid : {33u, 34u, 0u}) { // as its status has them, and root
+        ASSERT_EQ(::chown(map.c_str(), uid, 0), 0);
+        EXPECT_EQ(file(collect(), "process/perf_map"), "1000 10 name\n") << uid;
+    }
+    ASSERT_EQ(::chown(map.c_str(), 3, 0), 0); // of which 33 and 34 begin
+    Collected into = collect();
+    EXPECT_EQ(into.file("process/perf_map"), nullptr);
+    EXPECT_FALSE(result(into, "perf_map")->ok);
+    EXPECT_EQ(result(into, "perf_map")->error, "tmp/perf-7.map: of uid 3, not of the process's user");
+    ASSERT_EQ(::chown(map.c_str(), 0, 0), 0);
+    std::filesystem::create_hard_link(map, map + ".too");
+    EXPECT_THAT(result(collect(), "perf_map")->error, HasSubstr("has other names"));
+    std::filesystem::remove(map);
+    std::filesystem::create_symlink(map + ".too", map);
+    into = collect();
+    EXPECT_EQ(into.file("process/perf_map"), nullptr);
+    EXPECT_FALSE(result(into, "perf_map")->ok);
+}
+
 TEST_F(CollectSpoiled, AProcessWithoutMemoryIsNotCollectedAsEmpty) {
     write("maps", "");
     const Collected into = collect();

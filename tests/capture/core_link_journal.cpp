@@ -76,6 +76,12 @@ protected:
         for (const char *below : {"/run", "/log", "/log/journal", "/coredump"})
             std::filesystem::create_directory(root + below);
         os.coredump = root + "/coredump";
+        // This program is the handler here, so that journald names it as that of the sender.
+        os.proc = root + "/proc";
+        os.systemd = root + "/no-systemd";
+        std::filesystem::create_directories(os.proc + "/sys/kernel");
+        std::ofstream(os.proc + "/sys/kernel/core_pattern")
+            << "|" << std::filesystem::read_symlink("/proc/self/exe").string() << " %P %u\n";
         start_journald();
         if (HasFatalFailure() || IsSkipped())
             return;
@@ -123,7 +129,7 @@ protected:
     }
 
     // In the native protocol; as another user where one is given.
-    void send(const Fields &fields, uid_t uid = 0) const {
+    void send(const Fields &fields, uid_t uid = 0, int times = 1) const {
         std::string message;
         for (const auto &[name, value] : fields) {
             const std::uint64_t length = value.size();
@@ -138,8 +144,10 @@ protected:
             sockaddr_un address{};
             address.sun_family = AF_UNIX;
             std::strncpy(address.sun_path, socket_path.c_str(), sizeof address.sun_path - 1);
-            const auto sent = ::sendto(fd, message.data(), message.size(), 0,
-                                       reinterpret_cast<const sockaddr *>(&address), sizeof address);
+            ssize_t sent = 0;
+            for (int i = 0; i < times; ++i)
+                sent = ::sendto(fd, message.data(), message.size(), 0, reinterpret_cast<const sockaddr *>(&address),
+                                sizeof address);
             // journald looks at the sender's /proc when it gets to it.
             ::usleep(100'000);
             ::_exit(sent == static_cast<ssize_t>(message.size()) ? 0 : 1);
@@ -265,11 +273,12 @@ TEST_F(CoreLinkJournal, SaysWhereTheCoreIsNot) {
         static std::uint32_t pid = 4'000'010;
         link = with(pid++, [&](auto &f) { f["COREDUMP_FILENAME"] = file; });
         EXPECT_EQ(link.file, "");
-        EXPECT_THAT(link.reason, HasSubstr("; the entry names a file outside "));
+        EXPECT_THAT(link.reason, HasSubstr("; not to be opened: the core is said to be a file outside "));
     }
     std::filesystem::create_symlink("/etc/passwd", os.coredump + "/link");
     link = with(4'000'020, [&](auto &f) { f["COREDUMP_FILENAME"] = os.coredump + "/link"; });
-    EXPECT_THAT(link.reason, HasSubstr("; the core file is not a regular file"));
+    EXPECT_THAT(link.reason, HasSubstr("; not to be opened: the core file is a symbolic link"));
+    EXPECT_EQ(link.file, "");
 }
 
 TEST_F(CoreLinkJournal, PassesOverWhatAUserWrote) {
@@ -277,6 +286,30 @@ TEST_F(CoreLinkJournal, PassesOverWhatAUserWrote) {
     const CoreLink link = wait(death());
     EXPECT_EQ(link.join, Join::None);
     EXPECT_THAT(link.reason, HasSubstr("not written by systemd-coredump but by uid 12345"));
+}
+
+// However many she sends: all that systemd-coredump wrote is looked at.
+TEST_F(CoreLinkJournal, IsNotFloodedByAnotherUser) {
+    send(entry());
+    send(entry(), 12345, 300);
+    send(entry(), 12345); // the last one is there when journald has looked at all
+    ASSERT_EQ(wait(death()).join, Join::Exact);
+    DeathIdentity other = death();
+    other.process.pid = 4'000'001;
+    Fields last = entry();
+    last["COREDUMP_PID"] = "4000001";
+    send(last);
+    ASSERT_EQ(wait(other).join, Join::Exact);
+    EXPECT_EQ(find(death()).join, Join::Exact);
+}
+
+TEST_F(CoreLinkJournal, WithoutAHandlerOfThatNameNothingIsTrusted) {
+    std::ofstream(os.proc + "/sys/kernel/core_pattern") << "|/bin/false %P\n";
+    send(entry());
+    const CoreLink link = wait(death());
+    EXPECT_EQ(link.join, Join::None);
+    EXPECT_THAT(link.reason, HasSubstr("not written by systemd-coredump but by uid 0, /"));
+    EXPECT_THAT(link.rejected, HasSubstr("uid 0, /"));
 }
 
 TEST_F(CoreLinkJournal, GarbageInFieldsIsNotTrusted) {
@@ -350,7 +383,7 @@ TEST(CoreLinkReal, JoinsARealCrash) {
     EXPECT_GT(link.file_bytes, 0u);
     // The same circumstances without the vector.
     death.auxv.clear();
-    EXPECT_EQ(journal->find(death)->join, Join::Exact);
+    EXPECT_EQ(journal->find(death)->join, Join::Window);
     death.exe = "/bin/other";
     EXPECT_EQ(journal->find(death)->join, Join::None);
 }

@@ -7,6 +7,7 @@
 
 #include <cstring>
 #include <fstream>
+#include <tuple>
 
 namespace incident::capture {
 namespace {
@@ -46,15 +47,31 @@ CoreEntry entry(const std::string &cursor = "c1") {
     e.death.ns = DEATH / S * S; // cut to the second: 0.7 s before the death
     e.written.ns = DEATH + 80 * MS;
     e.file = "/var/lib/systemd/coredump/core.app.zst";
+    e.transport = "journal";
     e.writer_uid = 995;
     e.writer_exe = "/usr/lib/systemd/systemd-coredump";
+    e.writer_unit = "systemd-coredump@3-4711-0.service";
     return e;
+}
+
+CoreHandler handler(bool in_unit = true) {
+    return {.uid = 995, .exe = "", .in_unit = in_unit};
+}
+
+std::string stored_name(const std::string &uid, const std::string &pid, char boot, std::uint64_t us) {
+    return "/var/lib/systemd/coredump/core.app." + uid + "." + std::string(32, boot) + "." + pid + "." +
+           std::to_string(us) + ".zst";
+}
+
+// The core that systemd-coredump stores of this death.
+std::string true_file() {
+    return stored_name("1000", "1234", 'a', entry().death.ns / 1000);
 }
 
 CoreMatch match(const DeathIdentity &d, std::initializer_list<CoreEntry> entries) {
     static std::vector<CoreEntry> kept; // the match points into it
     kept = entries;
-    return match_core(d, kept);
+    return match_core(d, kept, handler());
 }
 
 template <typename Change> CoreMatch changed(Change change) {
@@ -88,30 +105,45 @@ TEST(CoreMatch, AtTheTurnOfASecondTheCoarseClockLags) {
     EXPECT_EQ(match(turn, {before}).join, Join::None);
 }
 
-TEST(CoreMatch, WithoutTheVectorCircumstancesDo) {
-    const auto weak = [](const std::string &ours, const std::string &theirs, auto change) {
+TEST(CoreMatch, WithoutTheVectorNothingIsExact) {
+    for (const auto &[ours, theirs, why] :
+         {std::tuple(std::string(), OURS, "our auxiliary vector is not known"),
+          {OURS, std::string(), "the entry has no auxiliary vector"},
+          {std::string(), std::string(), "our auxiliary vector is not known, the entry has no auxiliary vector"}}) {
+        const auto weak = [&](auto change) {
+            return changed([&](auto &d, auto &e) {
+                d.auxv = ours;
+                e.auxv = theirs;
+                change(d, e);
+            });
+        };
+        const auto found = weak([](auto &, auto &) {});
+        EXPECT_EQ(found.join, Join::Window);
+        EXPECT_EQ(found.reason, std::string("same boot, pid; not proven: ") + why);
+        EXPECT_EQ(weak([](auto &d, auto &) { d.exe = "/usr/bin/other"; }).join, Join::None);
+        EXPECT_EQ(weak([](auto &, auto &e) { e.signal = 6; }).join, Join::None);
+    }
+}
+
+TEST(CoreMatch, AVectorThatSaysLittleNeedsTheProgramToo) {
+    const auto weak = [](auto change) {
         return changed([&](auto &d, auto &e) {
-            d.auxv = ours;
-            e.auxv = theirs;
+            d.auxv = e.auxv = UNRANDOMIZED;
             change(d, e);
         });
     };
-    const auto nothing = [](auto &, auto &) {};
-    for (const auto &[ours, theirs] :
-         {std::pair(std::string(), OURS), {OURS, std::string()}, {UNRANDOMIZED, UNRANDOMIZED}}) {
-        const auto found = weak(ours, theirs, nothing);
-        EXPECT_EQ(found.join, Join::Exact);
-        EXPECT_EQ(found.reason, "same boot, pid, signal, executable and second; no other entry fits");
-        EXPECT_EQ(weak(ours, theirs, [](auto &d, auto &) { d.exe = "/usr/bin/other"; }).join, Join::None);
-        EXPECT_EQ(weak(ours, theirs, [](auto &d, auto &) { d.exe += " (deleted)"; }).join, Join::Exact);
-        EXPECT_EQ(weak(ours, theirs, [](auto &, auto &e) { e.exe += " (deleted)"; }).join, Join::Exact);
-        const auto no_exe = weak(ours, theirs, [](auto &d, auto &) { d.exe = ""; });
-        EXPECT_EQ(no_exe.join, Join::Window);
-        EXPECT_EQ(no_exe.reason, "same boot, pid; not proven: our executable is not known");
-        EXPECT_EQ(weak(ours, theirs, [](auto &, auto &e) { e.exe = ""; }).reason,
-                  "same boot, pid; not proven: the entry names no executable");
-        EXPECT_EQ(weak(ours, theirs, [](auto &, auto &e) { e.signal = 6; }).join, Join::None);
-    }
+    const auto found = weak([](auto &, auto &) {});
+    EXPECT_EQ(found.join, Join::Exact);
+    EXPECT_EQ(found.reason, "same boot, pid, auxiliary vector, signal, executable and second; no other entry fits");
+    EXPECT_EQ(weak([](auto &d, auto &) { d.exe = "/usr/bin/other"; }).join, Join::None);
+    EXPECT_EQ(weak([](auto &d, auto &) { d.exe += " (deleted)"; }).join, Join::Exact);
+    EXPECT_EQ(weak([](auto &, auto &e) { e.exe += " (deleted)"; }).join, Join::Exact);
+    const auto no_exe = weak([](auto &d, auto &) { d.exe = ""; });
+    EXPECT_EQ(no_exe.join, Join::Window);
+    EXPECT_EQ(no_exe.reason, "same boot, pid, auxiliary vector; not proven: our executable is not known");
+    EXPECT_EQ(weak([](auto &, auto &e) { e.exe = ""; }).reason,
+              "same boot, pid, auxiliary vector; not proven: the entry names no executable");
+    EXPECT_EQ(weak([](auto &, auto &e) { e.signal = 6; }).join, Join::None);
 }
 
 TEST(CoreMatch, ContradictionsAreOthersDeaths) {
@@ -135,21 +167,100 @@ TEST(CoreMatch, ContradictionsAreOthersDeaths) {
     none([](auto &d, auto &) { d.started.ns = DEATH + 3 * S; }, "older than the process");
 }
 
+// Each of journald's own fields alone shows that somebody else wrote the entry, however well the rest fits.
 TEST(CoreMatch, AForgedEntryProvesNothing) {
-    const auto forged = [](std::optional<std::uint32_t> uid, const std::string &exe) {
-        return changed([&](auto &, auto &e) {
-                   e.writer_uid = uid;
-                   e.writer_exe = exe;
-               }).join == Join::None;
+    const auto forged = [](auto change, const std::string &by) {
+        const auto found = changed([&](auto &, auto &e) { change(e); });
+        EXPECT_EQ(found.join, Join::None) << by;
+        EXPECT_EQ(found.entry, nullptr);
+        EXPECT_THAT(found.reason, HasSubstr("it was not written by systemd-coredump but by " + by));
+        EXPECT_THAT(found.rejected, HasSubstr(by));
     };
-    EXPECT_TRUE(forged(1000, "/usr/bin/logger"));
-    EXPECT_TRUE(forged(33, "/usr/bin/logger")) << "a system user is no more than that";
-    EXPECT_TRUE(forged(1001, "")) << "journald came too late to see its program; another user's core";
-    EXPECT_TRUE(forged(1000, "/tmp/not-systemd-coredump"));
-    EXPECT_FALSE(forged(1000, "/lib/systemd/systemd-coredump")) << "writes as the user the core belongs to";
-    EXPECT_FALSE(forged(1000, ""));
-    EXPECT_FALSE(forged(995, ""));
-    EXPECT_FALSE(forged(0, "/usr/bin/logger")) << "root may write anything anyway";
+    const std::string genuine = "/usr/lib/systemd/systemd-coredump, systemd-coredump@3-4711-0.service";
+    forged([](auto &e) { e.writer_uid = 1001; }, "uid 1001, " + genuine);
+    forged([](auto &e) { e.writer_uid = 33; }, "uid 33, " + genuine);
+    forged([](auto &e) { e.writer_uid = std::nullopt; }, "nobody known, " + genuine);
+    forged([](auto &e) { e.transport = "syslog"; }, "uid 995, " + genuine);
+    forged([](auto &e) { e.transport = ""; }, "uid 995, " + genuine);
+    forged([](auto &e) { e.writer_exe = "/home/eve/systemd-coredump"; },
+           "uid 995, /home/eve/systemd-coredump, systemd-coredump@3-4711-0.service");
+    forged([](auto &e) { e.writer_unit = "session-7.scope"; },
+           "uid 995, /usr/lib/systemd/systemd-coredump, session-7.scope");
+    forged([](auto &e) { e.writer_unit = "user@1000.service"; },
+           "uid 995, /usr/lib/systemd/systemd-coredump, user@1000.service");
+    // Root in a container that has the machine's journal socket.
+    forged(
+        [](auto &e) {
+            e.writer_uid = 0;
+            e.writer_unit = "docker-1234.scope";
+        },
+        "uid 0, /usr/lib/systemd/systemd-coredump, docker-1234.scope");
+    // What she says of the program is hers; what she is is not.
+    forged(
+        [](auto &e) {
+            e.writer_uid = 1001;
+            e.writer_unit = "";
+            e.uid = 1000;
+            e.file = true_file();
+        },
+        "uid 1001, /usr/lib/systemd/systemd-coredump");
+}
+
+TEST(CoreMatch, SystemdCoredumpIsKnownByItsUserAndItsUnit) {
+    const auto genuine = [](std::optional<std::uint32_t> uid, const std::string &exe, const std::string &unit,
+                            const CoreHandler &here = handler()) {
+        CoreEntry e = entry();
+        e.writer_uid = uid;
+        e.writer_exe = exe;
+        e.writer_unit = unit;
+        return match_core(death(), std::span(&e, 1), here).join == Join::Exact;
+    };
+    const std::string unit = "systemd-coredump@3-4711-0.service", exe = "/usr/lib/systemd/systemd-coredump";
+    EXPECT_TRUE(genuine(0, exe, unit)) << "there is no user systemd-coredump";
+    EXPECT_TRUE(genuine(995, exe, unit));
+    EXPECT_TRUE(genuine(1000, exe, unit)) << "it writes as the user the core belongs to";
+    EXPECT_TRUE(genuine(995, "/lib/systemd/systemd-coredump", unit)) << "/usr is not merged";
+    EXPECT_TRUE(genuine(995, exe + " (deleted)", unit)) << "an upgrade";
+    EXPECT_TRUE(genuine(995, "", "")) << "it had ended before journald looked";
+    EXPECT_TRUE(genuine(0, exe, "")) << "the kernel starts it outside of any unit, when process 1 crashes";
+    EXPECT_FALSE(genuine(995, "/opt/systemd-coredump", unit));
+    EXPECT_TRUE(genuine(995, "/opt/systemd-coredump", unit, {.uid = 995, .exe = "/opt/systemd-coredump"}));
+    EXPECT_TRUE(genuine(995, exe, "docker-1234.scope", handler(false))) << "systemd does not run this machine";
+    EXPECT_FALSE(genuine(995, exe, unit, {})) << "no such user here";
+}
+
+// The user whose process died sends entries too, by any program, also by the genuine one (--backtrace).
+TEST(CoreMatch, OfTheUsersOwnProcessesTheStoredFileMustProveIt) {
+    const auto own = [](auto change, bool in_unit = true) {
+        CoreEntry e = entry();
+        e.writer_uid = 1000;
+        e.writer_unit = "";
+        e.file = true_file();
+        change(e);
+        return match_core(death(), std::span(&e, 1), handler(in_unit));
+    };
+    EXPECT_EQ(own([](auto &) {}).join, Join::Exact);
+    EXPECT_EQ(own([](auto &e) { e.writer_exe = ""; }).join, Join::Exact);
+    EXPECT_EQ(own([](auto &) {}, false).join, Join::Exact);
+    for (const std::string &file : {std::string(), std::string("/var/lib/systemd/coredump/core.app.zst")}) {
+        const auto found = own([&](auto &e) { e.file = file; });
+        EXPECT_EQ(found.join, Join::None);
+        EXPECT_THAT(found.reason, HasSubstr("no core file proves it"));
+    }
+    EXPECT_EQ(own([](auto &e) { e.writer_unit = "session-7.scope"; }).join, Join::None);
+    EXPECT_EQ(own([](auto &e) { e.writer_exe = "/usr/bin/logger"; }).join, Join::None);
+}
+
+TEST(CoreMatch, TheNameOfTheStoredFileIsOfTheSameDeath) {
+    const auto with = [](const std::string &file) { return changed([&](auto &, auto &e) { e.file = file; }); };
+    const std::uint64_t us = entry().death.ns / 1000;
+    EXPECT_EQ(with(true_file()).join, Join::Exact);
+    EXPECT_THAT(with(stored_name("1001", "1234", 'a', us)).reason,
+                HasSubstr("its core file is of a process of uid 1001"));
+    EXPECT_THAT(with(stored_name("1000", "1235", 'a', us)).reason, HasSubstr("its core file is of pid 1235"));
+    EXPECT_THAT(with(stored_name("1000", "1234", 'b', us)).reason, HasSubstr("its core file is of another boot"));
+    EXPECT_THAT(with(stored_name("1000", "1234", 'a', us + 1'000'000)).reason,
+                HasSubstr("its core file is of another time"));
 }
 
 TEST(CoreMatch, AWindowSaysWhatIsMissing) {
@@ -166,10 +277,22 @@ TEST(CoreMatch, AWindowSaysWhatIsMissing) {
     window([](auto &, auto &e) { e.death.ns = 0; }, "the entry names no time of death");
 }
 
-TEST(CoreMatch, OfSeveralThatFitNoneIsProven) {
+TEST(CoreMatch, OfSeveralThatContradictNoneIsTaken) {
     auto found = match(death(), {entry("c1"), entry("c2")});
-    EXPECT_EQ(found.join, Join::Window);
-    EXPECT_EQ(found.reason, "same boot and pid; not proven: 2 entries fit");
+    EXPECT_EQ(found.join, Join::Exact) << "they name one core";
+    EXPECT_EQ(found.reason,
+              "same boot, pid, auxiliary vector, signal and second; each entry that fits names this core");
+    for (const char *file : {"", "/var/lib/systemd/coredump/core.other.zst"}) {
+        CoreEntry second = entry("c2");
+        second.file = file;
+        for (const auto &order : {std::pair(entry("c1"), second), {second, entry("c1")}}) {
+            found = match(death(), {order.first, order.second});
+            EXPECT_EQ(found.join, Join::None);
+            EXPECT_EQ(found.entry, nullptr);
+            EXPECT_EQ(found.reason, "2 entries of systemd-coredump for pid 1234 in this boot may be of this death, and "
+                                    "they name different cores");
+        }
+    }
     CoreEntry other = entry("c2");
     other.auxv = OTHERS;
     found = match(death(), {other, entry("c1"), other});

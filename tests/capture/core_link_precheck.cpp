@@ -88,8 +88,15 @@ TEST(CorePrecheck, TheKernelSaidSo) {
     EXPECT_EQ(log("[1.000000] <4> Pid 1234(app) over core_pipe_limit\n[1.000001] <4> Skipping core dump\n"), limit);
     EXPECT_EQ(log("[1.000000] <4> coredump: 1234(app): over core_pipe_limit, skipping core dump\n"), limit);
     EXPECT_EQ(log("[1.000000] <4> coredump: 1234(a): b): over core_pipe_limit, skipping core dump"), limit);
-    EXPECT_EQ(log("[1.000000] <4> Process 1234(app) has RLIMIT_CORE set to 1\n"),
-              "the kernel skipped it: RLIMIT_CORE is 1");
+    const auto died_at = [&](std::uint64_t us) {
+        return reason([&](auto &f) {
+            f.kernel_log = "[100.500000] <4> Pid 1234(app) over core_pipe_limit\n";
+            f.died.ns = us * 1000;
+        });
+    };
+    EXPECT_EQ(died_at(100'000'000), limit);
+    EXPECT_EQ(died_at(101'000'000), limit) << "the log's clock is another one";
+    EXPECT_EQ(died_at(200'000'000), "") << "an earlier process of that number";
     EXPECT_EQ(log("[1.000000] <4> coredump: 1234(app): |/lib/x pipe failed\n"),
               "the kernel reported: |/lib/x pipe failed");
     EXPECT_EQ(log("[1.000000] <4> Pid 7(app) over core_pipe_limit\n", 7), limit) << "the pid of its own namespace";
@@ -103,6 +110,9 @@ TEST(CorePrecheck, NobodyElsesWordsCount) {
           "[1.000000] <12> Pid 1234(app) over core_pipe_limit\n", // written to /dev/kmsg by a program
           "[1.000000] <4> evil: Pid 1234(app) over core_pipe_limit\n", "Pid 1234(app) over core_pipe_limit\n",
           "[1.000000] <4> Pid 1234() over core_pipe_limit) did something else\n", "[1.000000] <> Pid 1234(",
+          // What a process makes the kernel say that has this number in a pid namespace of its own.
+          "[1.000000] <4> Process 1234(app) has RLIMIT_CORE set to 1\n",
+          "[1.000000] <4> coredump: 1234(app): RLIMIT_CORE is set to 1, aborting core\n",
           "[1.000000] <4> coredump: 1234(app)\n", "] <", "] <4>", ""})
         EXPECT_EQ(log(line), "") << line;
 }

@@ -99,6 +99,27 @@ TEST_F(Cores, WhatTheKernelSaysEndsTheSearch) {
     EXPECT_EQ(follower.count(), 1u);
 }
 
+// In a pid namespace of hers anybody has a process of that number.
+TEST_F(Cores, WhatTheKernelSaysOfAProcessThatIsBeingDumpedIsOfAnother) {
+    const fs::path process = root / "proc/101";
+    fs::create_directories(process);
+    std::ofstream(process / "stat") << "101 (app) S 1 101 101 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 1 0 0 0 0 "
+                                       "18446744073709551615 0 0 0 0 0 0 0 0 0 0 0 0 17 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n";
+    std::ofstream(process / "status") << "Name:\tapp\nCoreDumping:\t1\n";
+    auto follower = cores();
+    follow(follower, 101, second);
+    log = "[1.2] <4> Pid 101(app) over core_pipe_limit\n";
+    std::uint64_t now = second;
+    for (; now < 20 * second; now += 100 * millisecond)
+        EXPECT_THAT(follower.look(now), IsEmpty());
+    fs::remove_all(process);
+    std::vector<FoundCore> answers;
+    for (; answers.empty() && now < 40 * second; now += 100 * millisecond)
+        answers = follower.look(now);
+    ASSERT_THAT(answers, SizeIs(1));
+    EXPECT_THAT(answers[0].link.reason, HasSubstr("core_pipe_limit"));
+}
+
 TEST_F(Cores, TheLogIsReadBeforeOneIsGivenUp) {
     auto follower = cores();
     follow(follower, 100, second);

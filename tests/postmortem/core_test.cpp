@@ -1,4 +1,5 @@
 // Finding, decompressing and writing cores.
+#include "postmortem/core/core_auxv.h"
 #include "postmortem/core/core_copy.h"
 #include "state.h"
 
@@ -11,6 +12,7 @@
 #include <gtest/gtest.h>
 #include <memory>
 #include <sys/stat.h>
+#include <tuple>
 #include <unistd.h>
 
 namespace incident::postmortem::test {
@@ -193,7 +195,13 @@ TEST(Core, SaysWhyThereIsNone) {
     state.find_core = [](const capture::DeathIdentity &) -> Result<capture::CoreLink> {
         return capture::CoreLink{.join = capture::Join::Exact, .file = "/nonexistent/core.zst"};
     };
-    EXPECT_THAT(state.run({"core", "-o", "never"}).err, HasSubstr("/nonexistent/core.zst is no longer there"));
+    EXPECT_THAT(state.run({"core", "-o", "never"}).err,
+                HasSubstr("/nonexistent/core.zst is not opened: the core is said to be a file outside "));
+    const std::string gone = (state.dir() / "core.zst").string();
+    state.find_core = [&](const capture::DeathIdentity &) -> Result<capture::CoreLink> {
+        return capture::CoreLink{.join = capture::Join::Exact, .file = gone};
+    };
+    EXPECT_THAT(state.run({"core", "-o", "never"}).err, HasSubstr(gone + " is no longer there"));
 }
 
 TEST(Core, WaitsWhileTheDumpIsUnderWay) {
@@ -214,12 +222,93 @@ TEST(Core, TheBundlesOwnLinkSparesTheJournal) {
     Json incident = sample_incident("crash");
     incident["core"] = {{"join", "exact"}, {"file", state.core}};
     State other;
+    other.cores = state.dir().string();
     other.add_sample("crash", {{"incident.json", incident.dump()}});
     other.find_core = [](const capture::DeathIdentity &) -> Result<capture::CoreLink> {
         ADD_FAILURE() << "the journal was asked";
         return fail("asked");
     };
     EXPECT_EQ(other.run({"core", "-o", state.target}).code, 0);
+}
+
+namespace {
+
+// The same with the kernel's note of the auxiliary vector.
+std::string core_with_auxv(const std::string &auxv) {
+    std::string core = sample_core(4096);
+    constexpr std::size_t at = 1024;
+    const Elf64_Nhdr note{5, static_cast<Elf64_Word>(auxv.size()), NT_AUXV};
+    Elf64_Phdr segment{};
+    segment.p_type = PT_NOTE;
+    segment.p_offset = at;
+    segment.p_filesz = sizeof note + 8 + auxv.size();
+    Elf64_Ehdr header;
+    std::memcpy(&header, core.data(), sizeof header);
+    header.e_phnum = 2;
+    core.replace(sizeof header + sizeof segment, sizeof segment, core.substr(sizeof header, sizeof segment));
+    std::memcpy(core.data(), &header, sizeof header);
+    std::memcpy(core.data() + sizeof header, &segment, sizeof segment);
+    std::memcpy(core.data() + at, &note, sizeof note);
+    std::memcpy(core.data() + at + sizeof note, "CORE", 5);
+    std::memcpy(core.data() + at + sizeof note + 8, auxv.data(), auxv.size());
+    return core;
+}
+
+} // namespace
+
+TEST(Core, OfAnotherProcessIsRefused) {
+    const std::string ours(32, 'o'), zeros(64, '\0');
+    for (const auto &[of_core, of_bundle, taken] : {std::tuple(ours, ours, true),
+                                                    {ours, ours + zeros, true},
+                                                    {ours, std::string(), true},
+                                                    {std::string(), ours, true},
+                                                    {zeros, ours, true},
+                                                    {std::string(32, 'x'), ours, false}}) {
+        WithCore state(zstd(core_with_auxv(of_core)));
+        State other;
+        other.cores = state.dir().string();
+        other.find_core = state.find_core;
+        other.add_sample("crash", {{"process/auxv", of_bundle}});
+        const Ran ran = other.run({"core", "-o", state.target});
+        EXPECT_EQ(ran.code, taken ? 0 : 1) << ran.err;
+        EXPECT_EQ(std::filesystem::exists(state.target), taken);
+        if (!taken)
+            EXPECT_THAT(ran.err, HasSubstr(state.core + " is of another process (the auxiliary vectors differ)"));
+    }
+}
+
+TEST(Core, HostileNotesAreNone) {
+    const auto auxv = [](const std::string &core) {
+        return auxv_of_head({reinterpret_cast<const std::uint8_t *>(core.data()), core.size()});
+    };
+    const std::string core = core_with_auxv("0123456789abcdef");
+    EXPECT_EQ(auxv(core), "0123456789abcdef");
+    for (std::size_t size = 0; size < 1024 + sizeof(Elf64_Nhdr) + 8 + 16; ++size)
+        EXPECT_EQ(auxv(core.substr(0, size)), "");
+    for (const std::size_t at :
+         {std::size_t{1024}, std::size_t{1028}, sizeof(Elf64_Ehdr) + 8, sizeof(Elf64_Ehdr) + 32}) {
+        std::string hostile = core;
+        hostile.replace(at, 4, "\xff\xff\xff\xff"); // sizes and places beyond the file
+        EXPECT_EQ(auxv(hostile), "") << at;
+    }
+}
+
+TEST(Core, OnlyOfSystemdCoredumpsDirectoryAndOwner) {
+    WithCore state(zstd(sample_core()));
+    const auto refused = [&](const std::string &why) {
+        const Ran ran = state.run({"core", "-o", state.target});
+        EXPECT_EQ(ran.code, 1);
+        EXPECT_THAT(ran.err, HasSubstr(state.core + " is not opened: " + why));
+        EXPECT_FALSE(std::filesystem::exists(state.target));
+    };
+    chmod(state.core.c_str(), 0666);
+    refused("others than its owner may write the core file");
+    chmod(state.core.c_str(), 0640);
+    std::filesystem::rename(state.core, state.core + ".real");
+    std::filesystem::create_symlink(state.core + ".real", state.core);
+    refused("the core file is a symbolic link");
+    state.cores = (state.dir() / "coredump").string();
+    refused("the core is said to be a file outside " + state.cores);
 }
 
 TEST(Core, WhatGoesOnBeyondItsHeadersIsRefused) {

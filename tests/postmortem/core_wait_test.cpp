@@ -64,6 +64,7 @@ protected:
     void SetUp() override {
         state.add_sample("crash");
         os.coredump = (state.dir() / "coredump").string();
+        os.coredump_owner = geteuid();
         std::filesystem::create_directory(os.coredump);
         death.boot_id = boot;
         death.process.pid = 4242;
@@ -73,14 +74,14 @@ protected:
         return [this, left = times](const capture::DeathIdentity &) mutable -> Result<capture::CoreLink> {
             if (left-- > 0)
                 return capture::CoreLink{.reason = "under way", .pending = true};
-            return capture::CoreLink{.join = capture::Join::Exact, .file = (state.dir() / "core").string()};
+            return capture::CoreLink{.join = capture::Join::Exact, .file = os.coredump + "/core"};
         };
     }
     LocatedCore await(std::chrono::nanoseconds patience, const std::function<bool()> &interrupted = {}) {
         const auto incident = Incident::parse(sample_incident("crash").dump(), "crash");
         EXPECT_TRUE(incident);
-        Session session{.out = out, .err = err, .find_core = find};
-        return await_core(*incident, session, patience, interrupted, os);
+        Session session{.out = out, .err = err, .find_core = find, .os = os};
+        return await_core(*incident, session, patience, interrupted);
     }
     State state;
     capture::OsRoots os;
@@ -91,7 +92,7 @@ protected:
 };
 
 TEST_F(CoreWait, ATerminalShowsHowLongAndHowFar) {
-    write_file(state.dir() / "core", "core");
+    write_file(os.coredump + "/core", "core");
     write_file(os.coredump + "/.#core.victim.1000." + boot + ".4242.1795273445000000a1b2c3d4",
                std::string(3u << 20, 'x'));
     find = pending(2);
@@ -102,7 +103,7 @@ TEST_F(CoreWait, ATerminalShowsHowLongAndHowFar) {
 }
 
 TEST_F(CoreWait, NothingIsShownWhereThereIsNothingToWaitFor) {
-    write_file(state.dir() / "core", "core");
+    write_file(os.coredump + "/core", "core");
     find = pending(0);
     EXPECT_TRUE(await(std::chrono::seconds(30)).usable());
     EXPECT_EQ(err.text(), "");

@@ -122,6 +122,32 @@ TEST_F(GdbOpen, TheJoinedCoreIsTakenIfGdbCanReadIt) {
                                              HasSubstr("the full core cannot be opened\n"), HasSubstr("#0  use (")));
 }
 
+// A bundle may come from anywhere, and so may what it says of its core.
+TEST_F(GdbOpen, AFileThatOthersMayHaveMadeIsNotTaken) {
+    const std::string core = bundle.core, refused = " is not opened: others than root and you may have made it\n";
+    const auto is_refused = [&](const std::string &file) {
+        join(file);
+        EXPECT_THAT(bundle.open({"bt 1"}), AllOf(HasSubstr("incident: " + file + refused), HasSubstr("#0  use ("),
+                                                 HasSubstr("  core    " + bundle.path + "/mini.core (mini core)\n")));
+    };
+    fs::permissions(core, fs::perms::others_write, fs::perm_options::add);
+    is_refused(core);
+    fs::permissions(core, fs::perms::others_write, fs::perm_options::remove);
+    fs::create_symlink(core, state.dir() / "link");
+    is_refused((state.dir() / "link").string());
+    fs::create_hard_link(core, state.dir() / "hard");
+    is_refused((state.dir() / "hard").string());
+    fs::remove(state.dir() / "hard");
+    fs::create_directory(state.dir() / "shared");
+    fs::permissions(state.dir() / "shared", fs::perms::all);
+    fs::copy_file(core, state.dir() / "shared/core");
+    is_refused((state.dir() / "shared/core").string());
+    if (geteuid() == 0) {
+        ASSERT_EQ(chown(core.c_str(), 12345, 12345), 0);
+        is_refused(core);
+    }
+}
+
 TEST_F(GdbOpen, WithoutACoreTheCommandsWork) {
     fs::remove(bundle.path + "/mini.core");
     const std::string said =

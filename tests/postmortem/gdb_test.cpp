@@ -186,9 +186,10 @@ TEST_F(Gdb, MiniCoreWhereThereIsNoOther) {
               "incidentctl: --mini opens the bundle's mini.core instead: registers and stacks as captured\n");
     link({.reason = "RLIMIT_CORE was 0"});
     EXPECT_EQ(opens({"-ex", "bt"}, of_mini), "incidentctl: no core to open: RLIMIT_CORE was 0" + using_mini);
-    link({.join = capture::Join::Exact, .file = "/nonexistent/core.zst"});
+    const std::string gone = (state.dir() / "core.zst").string();
+    link({.join = capture::Join::Exact, .file = gone});
     EXPECT_EQ(opens({"-ex", "bt"}, of_mini),
-              "incidentctl: no core to open: /nonexistent/core.zst is no longer there" + using_mini);
+              "incidentctl: no core to open: " + gone + " is no longer there" + using_mini);
     write_file(state.dir() / "damaged", "neither ELF nor compressed");
     link({.join = capture::Join::Exact, .file = (state.dir() / "damaged").string()});
     EXPECT_THAT(opens({"-ex", "bt"}, of_mini), HasSubstr("damaged: ")) << "and why";

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <iterator>
 #include <map>
+#include <unistd.h>
 
 namespace incident::postmortem::test {
 
@@ -67,6 +68,8 @@ void State::add(const std::string &name, const Files &files) {
 Ran State::run(std::vector<std::string> arguments) const {
     StringOutput out, err;
     Session session{.out = out, .err = err, .find_core = find_core};
+    session.os.coredump = cores.empty() ? dir_.string() : cores;
+    session.os.coredump_owner = geteuid();
     arguments.insert(arguments.begin(), {"--state", dir_.string()});
     const int code = run_command_line(std::move(arguments), session);
     return {code, out.text(), err.text()};

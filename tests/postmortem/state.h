@@ -34,6 +34,7 @@ public:
 
     // What the journal says; "no journal here" by default.
     CoreFinder find_core;
+    std::string cores; // systemd-coredump's directory; "": dir()
 
 private:
     std::filesystem::path dir_;

@@ -292,6 +292,18 @@ TEST_F(UnwindDebugFiles, AnotherBuildIsRefused) {
     EXPECT_THAT(analysis.notes, testing::Contains(HasSubstr("its build-id is")));
 }
 
+// A build-id is no secret: another user may put a file beside the program that says what she likes.
+TEST_F(UnwindDebugFiles, AnotherUsersIsRefused) {
+    if (::geteuid() != 0)
+        GTEST_SKIP() << "needs root, to give files away";
+    ASSERT_EQ(lab.shell("cp calls.full " + by_id + " && chown 12345 " + by_id), 0);
+    Analysis analysis = analysed(crash.image, options);
+    EXPECT_EQ(state(analysis).debug, "none");
+    EXPECT_THAT(analysis.notes, testing::Contains(HasSubstr("belongs neither to root nor to the owner of the module")));
+    ASSERT_EQ(lab.shell("chown 12345 calls"), 0); // her own program
+    EXPECT_EQ(state(analysed(crash.image, options)).debug, (lab.dir() / by_id).string());
+}
+
 TEST_F(UnwindDebugFiles, AFifoInItsPlaceIsNotWaitedFor) {
     ASSERT_EQ(lab.shell("mkfifo " + by_id), 0);
     EXPECT_EQ(state(analysed(crash.image, options)).debug, "none");

@@ -179,6 +179,8 @@ Verdict LabEvidence::verdict() {
     Files files{{"incident.json", record.dump()}, {"timeline.jsonl", timeline_}};
     if (!limits_.empty())
         files.emplace_back("process/limits", limits_);
+    if (!kernel_log_.empty())
+        files.emplace_back("host/kernel_log", kernel_log_);
     state_.add(name, files);
     const auto incident = Incident::parse(record.dump(), name);
     const auto dir = capture::IncidentsDir::open(state_.dir(), false);

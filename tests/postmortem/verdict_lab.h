@@ -51,6 +51,7 @@ public:
                    std::int64_t ret);
     void no_timeline() { timeline_.clear(); }
     void limits(const std::string &text) { limits_ = text; }
+    void kernel_log(const std::string &text) { kernel_log_ = text; }
     // 2 ms before it died the kernel raised SIGSEGV at 8, for which there was a handler.
     void handled(std::uint32_t tid = 100, const std::string &disposition = "handled");
     // That handler is still on the stack; the fault was through rax.
@@ -68,7 +69,7 @@ public:
 
 private:
     State state_;
-    std::string timeline_, limits_;
+    std::string timeline_, limits_, kernel_log_;
     int bundles_ = 0;
 };
 

@@ -76,6 +76,36 @@ TEST_F(SignalVerdict, OutOfMemory) {
     EXPECT_EQ(said(), "");
 }
 
+// Names of programs and cgroups stand in the kernel's lines, and they are anybody's words.
+TEST_F(SignalVerdict, TheKernelsTableOfCandidatesIsItsOwn) {
+    image.signal = SIGKILL;
+    record["kind"] = "oom";
+    record["oom"] = {{"constraint", "CONSTRAINT_NONE"}};
+    const std::string table = "[5.000000] <4> x invoked oom-killer: gfp_mask=0x1, order=0, oom_score_adj=0\n"
+                              "[5.000001] <6> [  pid  ]   uid  tgid total_vm      rss pgtables_bytes swapents "
+                              "oom_score_adj name\n"
+                              "[5.000002] <6> [     60]     0    60     9000     1024    40960        0     0 small\n"
+                              "[5.000003] <6> [    100]     0   100     9000    12288    40960        0     0 x\n";
+    const auto largest = [&](const std::string &log) {
+        kernel_log(log);
+        const Verdict told = verdict();
+        for (const auto &fact : told.claims.at(0).facts)
+            if (fact.starts_with("largest of"))
+                return fact;
+        return std::string();
+    };
+    const std::string all = "largest of the 2 processes the kernel chose from: x[100] 48 MiB, small[60] 4 MiB";
+    EXPECT_EQ(largest(table), all);
+    EXPECT_EQ(largest(table + "[5.000004] <6> [     77]  1000    77        1        1    40960        0     0 "
+                              "[1] 0 7 0 99 x\n"),
+              "largest of the 3 processes the kernel chose from: x[100] 48 MiB, small[60] 4 MiB, x[77] 4 KiB");
+    for (const char *line :
+         {"<14> x invoked oom-killer: gfp_mask=0x1, order=0", // of a program
+          "<6> oom-kill:constraint=CONSTRAINT_MEMCG,task_memcg=/x invoked oom-killer: y,task=x",
+          "<14> [     88]     0    88 9 99999999 0 0 0 x", "<6> x [     88]     0    88 9 9999 0 0 0 x"})
+        EXPECT_EQ(largest(table + "[5.000005] " + line + "\n"), all) << line;
+}
+
 // --- a fault before the signal that killed
 
 class FirstFault : public SignalVerdict {};
