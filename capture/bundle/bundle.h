@@ -5,6 +5,7 @@
 //     .partial-<same name>/                  being written; no MANIFEST
 //     .amend-<same name>/                    a committed bundle's successor, see amend()
 //     .replaced-<same name>/, .removed-<same name>/   on their way out
+//     .unreported-<same name>, .pinned-<same name>    marks, empty files
 //
 // A commit writes and flushes every file, the MANIFEST last, then renames the directory and flushes its parent.  A kill
 // at any instruction leaves a whole bundle, or a directory whose name begins with a dot, which recover() removes (or
@@ -60,17 +61,24 @@ public:
     // Replaces files of a committed bundle in one step.  It makes a twin of hard links and the new files, with its own
     // MANIFEST, exchanges it with the old bundle (renameat2 RENAME_EXCHANGE), and removes the old one.
     Status amend(const std::string &name, std::span<const std::pair<std::string, std::string>> files);
-    Status remove(const std::string &name);
+    Status remove(const std::string &name); // EBUSY: it is pinned
     // Marks whether the incident was reported (to the journal and a hook).  The mark outlives the daemon, so that the
     // next one reports what this one could not.
     Status set_reported(const std::string &name, bool reported);
-    Result<std::vector<std::string>> unreported() const; // also of bundles that are gone
+    Result<std::vector<std::string>> unreported() const; // also of bundles that are gone; sorted
+    // A pinned bundle is never removed for space.  The mark is on the disk when this returns.
+    Status set_pinned(const std::string &name, bool pinned);
+    Result<std::vector<std::string>> pinned() const; // sorted
     // Finishes or removes what an interrupted writer left.  Returns one line of text for each.
     Result<std::vector<std::string>> recover();
     int fd() const { return dir_.get(); }
     const std::string &path() const { return path_; }
 
 private:
+    Status set_mark(std::string_view prefix, const std::string &name, bool set);
+    Result<std::vector<std::string>> marked(std::string_view prefix) const;
+    bool has_mark(std::string_view prefix, const std::string &name) const;
+
     UniqueFd dir_;
     std::string path_;
 };

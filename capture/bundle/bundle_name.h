@@ -27,6 +27,8 @@ inline constexpr std::string_view AMEND_PREFIX = ".amend-";
 // The old bundle between the two renames that replace it on file systems without RENAME_EXCHANGE.
 inline constexpr std::string_view REPLACED_PREFIX = ".replaced-";
 inline constexpr std::string_view REMOVED_PREFIX = ".removed-";
-inline constexpr std::string_view UNREPORTED_PREFIX = ".unreported-"; // an empty file
+// Empty files.
+inline constexpr std::string_view UNREPORTED_PREFIX = ".unreported-";
+inline constexpr std::string_view PINNED_PREFIX = ".pinned-";
 
 } // namespace incident::capture

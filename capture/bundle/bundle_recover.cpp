@@ -132,6 +132,12 @@ Result<std::vector<std::string>> IncidentsDir::recover() {
             if (!done)
                 recovery.said.push_back("left " + entry.name + ": " + done.error().what);
         }
+    const auto pins = pinned();
+    if (!pins)
+        return fail(pins.error());
+    for (const std::string &name : *pins)
+        if (::faccessat(dir_.get(), name.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT)
+            (void)set_pinned(name, false); // removed by hand
     if (!recovery.said.empty() && retry([&] { return ::fsync(dir_.get()); }) != 0)
         return fail(Error::system("flush " + path_));
     return std::move(recovery.said);

@@ -136,11 +136,11 @@ Result<PartialBundle> IncidentsDir::begin(const std::string &name) {
     return partial;
 }
 
-Status IncidentsDir::set_reported(const std::string &name, bool reported) {
+Status IncidentsDir::set_mark(std::string_view prefix, const std::string &name, bool set) {
     if (!parse_bundle_name(name))
         return fail(Error{"not an incident's name: " + name, EINVAL});
-    const std::string mark = std::string(UNREPORTED_PREFIX) + name;
-    if (reported) {
+    const std::string mark = std::string(prefix) + name;
+    if (!set) {
         if (::unlinkat(dir_.get(), mark.c_str(), 0) != 0 && errno != ENOENT)
             return fail(Error::system(path_ + "/" + mark));
     } else if (!UniqueFd(::openat(dir_.get(), mark.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600))) {
@@ -149,29 +149,68 @@ Status IncidentsDir::set_reported(const std::string &name, bool reported) {
     return {};
 }
 
-Result<std::vector<std::string>> IncidentsDir::unreported() const {
+bool IncidentsDir::has_mark(std::string_view prefix, const std::string &name) const {
+    return ::faccessat(dir_.get(), (std::string(prefix) + name).c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+Result<std::vector<std::string>> IncidentsDir::marked(std::string_view prefix) const {
     auto entries = list_dir(dir_.get());
     if (!entries)
         return fail(std::move(entries.error()).in(path_));
     std::vector<std::string> names;
     for (const DirEntry &entry : *entries)
-        if (const std::string name =
-                entry.name.starts_with(UNREPORTED_PREFIX) ? entry.name.substr(UNREPORTED_PREFIX.size()) : std::string();
+        if (const std::string name = entry.name.starts_with(prefix) ? entry.name.substr(prefix.size()) : std::string();
             parse_bundle_name(name))
             names.push_back(name);
     std::ranges::sort(names);
     return names;
 }
 
+Status IncidentsDir::set_reported(const std::string &name, bool reported) {
+    return set_mark(UNREPORTED_PREFIX, name, !reported);
+}
+
+Result<std::vector<std::string>> IncidentsDir::unreported() const {
+    return marked(UNREPORTED_PREFIX);
+}
+
+Status IncidentsDir::set_pinned(const std::string &name, bool pinned) {
+    if (pinned)
+        if (auto there = bundle(name); !there)
+            return fail(std::move(there.error()));
+    if (auto marked = set_mark(PINNED_PREFIX, name, pinned); !marked)
+        return marked;
+    // Looked at again: it may have been removed before the mark was there.
+    if (pinned && ::faccessat(dir_.get(), name.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) != 0) {
+        const int code = errno;
+        (void)set_mark(PINNED_PREFIX, name, false);
+        return fail(Error::system("incident " + name + " was removed meanwhile", code));
+    }
+    if (retry([&] { return ::fsync(dir_.get()); }) != 0)
+        return fail(Error::system("flush " + path_));
+    return {};
+}
+
+Result<std::vector<std::string>> IncidentsDir::pinned() const {
+    return marked(PINNED_PREFIX);
+}
+
 Status IncidentsDir::remove(const std::string &name) {
     if (!parse_bundle_name(name))
         return fail(Error{"not an incident's name: " + name, ENOENT});
+    if (has_mark(PINNED_PREFIX, name))
+        return fail(Error{"incident " + name + " is pinned", EBUSY});
     // Out of sight in one step, so that nobody meets half a bundle.
     const std::string removed = std::string(REMOVED_PREFIX) + name;
     if (auto cleared = remove_tree(dir_.get(), removed); !cleared)
         return fail(std::move(cleared.error()).in(path_));
     if (::renameat(dir_.get(), name.c_str(), dir_.get(), removed.c_str()) != 0)
         return fail(Error::system("remove " + path_ + "/" + name));
+    if (has_mark(PINNED_PREFIX, name)) { // since the look above
+        if (::renameat(dir_.get(), removed.c_str(), dir_.get(), name.c_str()) != 0)
+            return fail(Error::system("put back " + path_ + "/" + name));
+        return fail(Error{"incident " + name + " is pinned", EBUSY});
+    }
     if (auto gone = remove_tree(dir_.get(), removed); !gone)
         return fail(std::move(gone.error()).in(path_));
     return {};

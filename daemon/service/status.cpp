@@ -129,7 +129,8 @@ std::string status_json(const StatusInput &input) {
           {"suppressed", input.assemblies.suppressed},
           {"counted", incidents.counted},
           {"joined", input.assemblies.joined},
-          {"recovered", incidents.recovered}}},
+          {"recovered", incidents.recovered},
+          {"removed", incidents.removed}}},
     };
     input.delivery.add_status(status);
     input.watches.each([&](const Watch &watch) { watch.add_status(status); });

@@ -67,11 +67,14 @@ Status Delivery::open_state(const std::string &state) {
     auto own = capture::IncidentsDir::open(state, false); // the writer's
     if (!own)
         return fail(own.error());
-    const Budget budget{config_.budget.bundles, config_.budget.bytes, config_.budget.keep_free};
-    if (Retention(budget).short_of_space(incidents_))
-        spdlog::warn(
-            "{}: less than [budget] keep_free = {} MiB is free: every new incident will remove the one before it",
-            incidents_.path(), budget.keep_free >> 20);
+    const Budget budget{.bundles = config_.budget.bundles,
+                        .bytes = config_.budget.bytes,
+                        .keep_free = config_.budget.keep_free,
+                        .at_least = config_.budget.at_least,
+                        .reserve = config_.budget.reserve};
+    if (short_of_space(incidents_, budget))
+        spdlog::warn("{}: less than [budget] keep_free = {} MiB is free: new incidents take the place of older ones",
+                     incidents_.path(), budget.keep_free >> 20);
     auto writer = Writer::start(std::move(*own), {}, budget);
     if (!writer)
         return fail(writer.error());
@@ -156,6 +159,7 @@ bool Delivery::keep(Assembly &assembly) {
 
 void Delivery::on_written() {
     for (const auto &result : writer_->take_results()) {
+        counters_.removed += result.removed;
         if (!result.error.empty())
             spdlog::error("incident {}: {}", result.name, result.error);
         if (result.reported) {

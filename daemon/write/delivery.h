@@ -22,6 +22,7 @@ namespace incident::daemon {
 struct IncidentCounters {
     std::uint64_t committed = 0, failed = 0, recovered = 0;
     std::uint64_t counted = 0; // not written because the signature was seen often, see StormPolicy
+    std::uint64_t removed = 0; // of those written, for room
     std::map<std::string, std::uint64_t> failed_because; // how many failed, by reason: "No space left on device"
 };
 

@@ -1,21 +1,25 @@
 #include "daemon/write/retention.h"
 
+#include <nlohmann/json.hpp>
 #include <spdlog/spdlog.h>
 #include <sys/statvfs.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <vector>
 
 namespace incident::daemon {
 
 namespace {
 
-std::uint64_t bytes_of(const capture::IncidentsDir &directory, const std::string &name) {
-    const auto bundle = directory.bundle(name);
-    if (!bundle)
-        return 0;
-    const auto files = bundle->manifest();
+constexpr std::uint64_t incident_json_most = 8u << 20;
+
+std::uint64_t bytes_of(const capture::Bundle &bundle) {
+    const auto files = bundle.manifest();
     std::uint64_t sum = 0;
     if (files)
         for (const auto &file : *files)
-            sum += file.size;
+            sum += on_disk(file.size);
     return sum;
 }
 
@@ -26,43 +30,166 @@ std::uint64_t free_bytes(const capture::IncidentsDir &directory) {
     return static_cast<std::uint64_t>(status.f_bavail) * status.f_frsize;
 }
 
+std::uint64_t missing(std::uint64_t wanted, std::uint64_t there) {
+    return wanted > there ? wanted - there : 0;
+}
+
+// What removal_plan.h asks of a bundle.  Of one that cannot be read all stays unknown.
+void read_contents(std::string_view incident_json, StoredBundle &bundle) {
+    const auto json = nlohmann::json::parse(incident_json, nullptr, false);
+    if (!json.is_object())
+        return;
+    const auto text_of = [](const nlohmann::json &object, const char *key) {
+        const auto found = object.find(key);
+        return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+    };
+    bundle.signature = text_of(json, "signature");
+    const auto process = json.find("process");
+    if (process == json.end() || !process->is_object())
+        return;
+    bundle.exe = text_of(*process, "exe");
+    if (const auto uid = process->find("uid"); uid != process->end() && uid->is_number_unsigned())
+        bundle.uid = uid->get<std::uint32_t>();
+}
+
 } // namespace
 
-bool Retention::short_of_space(const capture::IncidentsDir &directory) const {
-    return free_bytes(directory) < budget_.keep_free;
+bool short_of_space(const capture::IncidentsDir &directory, const Budget &budget) {
+    return free_bytes(directory) < budget.keep_free;
 }
 
-bool Retention::empty(const capture::IncidentsDir &directory) const {
-    const auto names = directory.names();
-    return !names || names->empty();
-}
-
-Status Retention::keep_within(capture::IncidentsDir &directory, const std::string &keep) {
-    const auto names = directory.names();
+// Brings known_ up to date with the directory, from which others may have removed some, and adds the coming one.
+Status Retention::learn(const Coming &coming) {
+    const auto names = directory_.names();
     if (!names)
         return fail(names.error());
-    std::map<std::string, std::uint64_t> sizes;
-    std::uint64_t total = 0;
-    for (const auto &name : *names) {
-        const auto known = sizes_.find(name);
-        const auto bytes = known != sizes_.end() ? known->second : bytes_of(directory, name);
-        sizes.emplace(name, bytes);
-        total += bytes;
+    std::erase_if(known_, [&](const auto &known) { return !std::ranges::binary_search(*names, known.first); });
+    std::erase_if(contents_known_, [&](const std::string &name) { return !known_.contains(name); });
+    const auto unknown = [](const std::string &name) {
+        return StoredBundle{.name = name, .bytes = 0, .signature = {}, .exe = {}, .uid = {}};
+    };
+    for (const std::string &name : *names) {
+        if (known_.contains(name))
+            continue;
+        StoredBundle &stored = known_.emplace(name, unknown(name)).first->second;
+        if (const auto bundle = directory_.bundle(name))
+            stored.bytes = bytes_of(*bundle);
     }
-    std::size_t count = names->size();
-    for (const auto &name : *names) { // oldest first
-        const bool over = count > budget_.bundles || total > budget_.bytes || free_bytes(directory) < budget_.keep_free;
-        if (!over || name == keep)
-            break;
-        if (auto removed = directory.remove(name); !removed)
-            return removed;
-        spdlog::info("removed the oldest bundle {}: over the budget", name);
-        total -= sizes[name];
-        sizes.erase(name);
-        --count;
+    const auto [it, is_new] = known_.emplace(coming.name, unknown(coming.name));
+    it->second.bytes += coming.bytes;
+    if (is_new) {
+        read_contents(coming.incident_json, it->second);
+        contents_known_.insert(coming.name);
     }
-    sizes_ = std::move(sizes);
     return {};
+}
+
+// Only where something must go, because to read thousands takes seconds.
+void Retention::learn_contents() {
+    for (auto &[name, stored] : known_) {
+        if (!contents_known_.insert(name).second)
+            continue;
+        if (const auto bundle = directory_.bundle(name))
+            if (const auto text = bundle->read("incident.json", incident_json_most))
+                read_contents(*text, stored);
+    }
+}
+
+std::uint64_t Retention::used() const {
+    std::uint64_t sum = 0;
+    for (const auto &[name, stored] : known_)
+        sum += stored.bytes;
+    return sum;
+}
+
+Result<Removal> Retention::plan(const Coming &coming, Excess excess, Floor floor, bool unfinished_too) {
+    if (excess.bundles == 0 && excess.bytes == 0)
+        return Removal{};
+    learn_contents();
+    const auto pinned = directory_.pinned();
+    if (!pinned)
+        return fail(pinned.error());
+    std::vector<StoredBundle> bundles;
+    bundles.reserve(known_.size());
+    for (const auto &[name, stored] : known_) {
+        bundles.push_back(stored);
+        bundles.back().stays = name == coming.name || (!unfinished_too && unfinished_.contains(name)) ||
+                               std::ranges::binary_search(*pinned, name);
+    }
+    return plan_removal(bundles, excess, floor);
+}
+
+Status Retention::remove(const Removal &removal, std::string_view why) {
+    for (const std::string &name : removal.names) {
+        if (auto gone = directory_.remove(name); !gone) {
+            if (gone.error().code == EBUSY || gone.error().code == ENOENT) // pinned, or removed, this moment
+                continue;
+            return gone;
+        }
+        spdlog::info("removed bundle {}: {}", name, why);
+        known_.erase(name);
+        contents_known_.erase(name);
+        ++removed_;
+    }
+    return {};
+}
+
+Status Retention::make_room(const Coming &coming) {
+    if (auto learnt = learn(coming); !learnt)
+        return learnt;
+    const auto make = [&](Excess excess, Floor floor, std::string_view why) -> Status {
+        const auto removal = plan(coming, excess, floor);
+        return removal ? remove(*removal, why) : fail(removal.error());
+    };
+    if (auto made = make({missing(known_.size(), budget_.bundles), 0}, {}, "there are more than [budget] bundles");
+        !made)
+        return made;
+    if (auto made = make({0, missing(used(), budget_.bytes)}, {}, "they take more than [budget] bytes"); !made)
+        return made;
+
+    const std::uint64_t lacking = missing(budget_.keep_free + coming.bytes, free_bytes(directory_));
+    const Floor floor{budget_.at_least, false};
+    const auto removal = plan(coming, {0, lacking}, floor);
+    if (!removal)
+        return fail(removal.error());
+    const bool helps = removal->bytes >= lacking;
+    constexpr std::string_view why = "less than [budget] keep_free is free";
+    if (helps) {
+        in_vain_with_.reset();
+        return remove(*removal, why);
+    }
+    if (!in_vain_with_) {
+        in_vain_with_ = missing(used(), coming.bytes);
+        if (budget_.keep_free != 0)
+            spdlog::warn("{}: less than [budget] keep_free = {} MiB is free, and to remove incidents would not change "
+                         "that: each new one takes the place of older ones",
+                         directory_.path(), budget_.keep_free >> 20);
+    }
+    return make({0, missing(used(), *in_vain_with_)}, floor, why);
+}
+
+Result<bool> Retention::make_room_on_a_full_disk(const Coming &coming) {
+    const Floor floor{budget_.at_least, true};
+    auto removal = plan(coming, {0, coming.bytes}, floor);
+    if (removal && removal->bytes < coming.bytes)
+        removal = plan(coming, {0, coming.bytes}, floor, true);
+    if (!removal)
+        return fail(removal.error());
+    if (auto removed = remove(*removal, "the disk is full"); !removed)
+        return fail(removed.error());
+    if (!removal->names.empty())
+        return true;
+    if (!reserve_.held())
+        return false;
+    spdlog::warn("{}: the disk is full, and the reserve is used up for the next incidents", directory_.path());
+    if (auto given = reserve_.give_up(); !given)
+        return fail(given.error());
+    return true;
+}
+
+void Retention::hold_reserve() {
+    if (auto held = reserve_.hold(free_bytes(directory_)); !held)
+        spdlog::warn("{}: {}", directory_.path(), held.error().what);
 }
 
 } // namespace incident::daemon

@@ -8,13 +8,28 @@
 #include "daemon/write/build_ids.h"
 #include "daemon/write/incident_entry.h"
 
+#include <spdlog/spdlog.h>
 #include <sys/eventfd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
 
 namespace incident::daemon {
 
 namespace {
 
 constexpr std::chrono::seconds host_log_slice{30};
+
+// Errors that may be gone in a moment: a file, a page or a descriptor that was not to be had.  The incident is still in
+// memory, so it is tried again.
+constexpr std::array passing_errors{EIO, ENOMEM, EMFILE, ENFILE, EINTR, EAGAIN};
+constexpr int most_attempts = 4;
+constexpr std::chrono::milliseconds first_pause{50}; // then twice as long each time
+
+bool is_full(const Error &error) {
+    return error.code == ENOSPC || error.code == EDQUOT;
+}
 
 // The writer's thread's own: reading them takes long.
 KernelSymbols &kernel_symbols() {
@@ -44,7 +59,7 @@ std::size_t bytes_of(const WriteJob &job) {
 } // namespace
 
 Writer::Writer(capture::IncidentsDir directory, capture::OsRoots os, Budget budget, UniqueFd wake)
-    : directory_(std::move(directory)), os_(std::move(os)), retention_(budget), wake_(std::move(wake)),
+    : directory_(std::move(directory)), os_(std::move(os)), retention_(directory_, budget), wake_(std::move(wake)),
       thread_([this] { run(); }) {}
 
 Result<std::unique_ptr<Writer>> Writer::start(capture::IncidentsDir directory, capture::OsRoots os, Budget budget) {
@@ -107,6 +122,11 @@ void Writer::run() {
     kernel_symbols();
     std::unique_lock lock(mutex_);
     for (;;) {
+        if (queue_.empty()) { // nothing is more urgent
+            lock.unlock();
+            retention_.hold_reserve();
+            lock.lock();
+        }
         work_.wait(lock, [this] { return stop_ || !queue_.empty(); });
         if (queue_.empty())
             return; // stopping, and nothing is left
@@ -116,6 +136,7 @@ void Writer::run() {
             queued_bytes_ -= bytes_of(*write_job);
         busy_ = true;
         lock.unlock();
+        const std::uint64_t removed = retention_.removed();
         WriteResult result;
         if (auto *write_job = std::get_if<WriteJob>(&job))
             result = write(*write_job);
@@ -123,6 +144,7 @@ void Writer::run() {
             result = amend(*amend_job);
         else
             result = report(std::get<ReportJob>(job));
+        result.removed = retention_.removed() - removed;
         lock.lock();
         busy_ = false;
         results_.push_back(std::move(result));
@@ -161,37 +183,69 @@ WriteResult Writer::write(WriteJob &job) {
     if (context.build_id_exe.empty())
         context.build_id_exe = build_ids.of_executable();
 
-    const auto attempt = [&]() -> Status {
+    const Files files = capture::render_all(context);
+    for (const auto &[path, bytes] : files)
+        if (path == "summary.txt")
+            result.summary = bytes.substr(0, bytes.find('\n'));
+    retention_.begun(job.name);
+    const auto written = with_room(job.name, files, [&]() -> Status {
         auto partial = directory_.begin(job.name);
         if (!partial)
             return fail(partial.error());
-        for (const auto &[path, bytes] : capture::render_all(context)) {
+        for (const auto &[path, bytes] : files)
             if (auto added = partial->add(path, std::string_view(bytes)); !added)
                 return fail(std::move(added.error()).in(path));
-            if (path == "summary.txt")
-                result.summary = bytes.substr(0, bytes.find('\n'));
-        }
         if (auto marked = directory_.set_reported(job.name, false); !marked)
             return marked;
-        return partial->commit();
-    };
-    auto written = attempt();
-    // Others have filled the disk beyond what is to be kept free: what is older makes room.
-    if (!written && written.error().code == ENOSPC && !retention_.empty(directory_) &&
-        retention_.keep_within(directory_, job.name))
-        written = attempt();
+        auto committed = partial->commit();
+        if (!committed && directory_.bundle(job.name)) // to write it again would not bring it to the disk
+            committed.error().code = 0;
+        return committed;
+    });
     const std::uint64_t end = clock_ns(CLOCK_MONOTONIC);
     result.took_ns = end - begin;
     result.since_trigger_ns = end - std::min<std::uint64_t>(end, event.h.t_ns);
     if (!written) {
         result.error = written.error().what;
         result.error_code = written.error().code;
+        if (directory_.bundle(job.name))
+            return result;
+        retention_.finished(job.name);
         // There is nothing to tell.  A mark that is left over is dropped at the start.
         (void)directory_.set_reported(job.name, true);
-    } else if (auto kept = retention_.keep_within(directory_, job.name); !kept) {
-        result.error = std::move(kept.error()).in("bundle is written, but the budget could not be kept").what;
     }
     return result;
+}
+
+// Writes these files, after there is room for them, and again where that may help.
+Status Writer::with_room(const std::string &name, const Files &files, const std::function<Status()> &write) {
+    Coming coming{.name = name, .incident_json = {}, .bytes = 0};
+    for (const auto &[path, bytes] : files) {
+        coming.bytes += on_disk(bytes.size());
+        if (path == "incident.json")
+            coming.incident_json = bytes;
+    }
+    if (auto made = retention_.make_room(coming); !made) // no reason not to try
+        spdlog::error("the budget of the incidents could not be kept: {}", made.error().what);
+    auto pause = first_pause;
+    Status written = write();
+    for (int attempts = 1; !written && attempts < most_attempts; ++attempts) {
+        if (is_full(written.error())) {
+            const auto made = retention_.make_room_on_a_full_disk(coming);
+            if (!made)
+                spdlog::error("no room could be made for incident {}: {}", name, made.error().what);
+            if (!made || !*made)
+                break;
+        } else if (std::ranges::find(passing_errors, written.error().code) != passing_errors.end()) {
+            spdlog::warn("incident {} is written again: {}", name, written.error().what);
+            std::this_thread::sleep_for(pause);
+            pause *= 2;
+        } else {
+            break;
+        }
+        written = write();
+    }
+    return written;
 }
 
 WriteResult Writer::amend(AmendJob &job) {
@@ -221,12 +275,9 @@ WriteResult Writer::amend(AmendJob &job) {
                           : capture::merge_analysis(*incident, *threads, *timeline, std::move(*analysis));
         if (!files)
             return fail(files.error());
-        if (auto replaced = directory_.amend(job.name, *files); !replaced)
-            return replaced;
-        if (!core) // the bundle has grown
-            return retention_.keep_within(directory_, job.name);
-        return {};
+        return with_room(job.name, *files, [&] { return directory_.amend(job.name, *files); });
     }();
+    retention_.changed(job.name);
     if (!amended)
         result.error = amended.error().what;
     result.took_ns = clock_ns(CLOCK_MONOTONIC) - begin;
@@ -237,6 +288,7 @@ WriteResult Writer::report(const ReportJob &job) {
     WriteResult result;
     result.name = job.name;
     result.reported = true;
+    retention_.finished(job.name);
     const auto bundle = directory_.bundle(job.name);
     if (!bundle) {
         result.gone = true; // for space

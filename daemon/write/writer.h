@@ -10,6 +10,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <mutex>
 #include <thread>
 #include <variant>
@@ -47,6 +48,7 @@ struct WriteResult {
     std::string summary; // one line, for the log
     std::uint64_t took_ns = 0;
     std::uint64_t since_trigger_ns = 0; // trigger event → committed
+    std::uint64_t removed = 0;          // bundles that went for it
 };
 
 class Writer {
@@ -72,10 +74,12 @@ private:
     WriteResult write(WriteJob &job);
     WriteResult amend(AmendJob &job);
     WriteResult report(const ReportJob &job);
+    using Files = std::vector<std::pair<std::string, std::string>>; // path in the bundle, content
+    Status with_room(const std::string &name, const Files &files, const std::function<Status()> &write);
 
     capture::IncidentsDir directory_;
     capture::OsRoots os_;
-    Retention retention_;
+    Retention retention_; // of directory_
     UniqueFd wake_;
     mutable std::mutex mutex_;
     std::condition_variable work_;

@@ -135,7 +135,7 @@ Findings check_state_space(const Host &host) {
     const std::string mend =
         fmt::format("du -xh --max-depth=3 $(findmnt -no TARGET -T {}) | sort -h | tail", shell_word(state));
     if (space->free < budget.keep_free)
-        findings.push_back(bad(fact, "each new incident removes the one before it", mend));
+        findings.push_back(bad(fact, "each new incident takes the place of an older one", mend));
     else if (space->free - budget.keep_free < budget.bytes / 4)
         findings.push_back(warn(fact, "incidents will be removed long before [budget] bytes is reached", mend));
     else

@@ -159,6 +159,8 @@ private:
               "Incidents by what became of them: counted is not written because many are alike, joined has its place "
               "in another one.")
             .add_counts("outcome", incidents, {"committed", "failed", "suppressed", "counted", "joined", "recovered"});
+        Whole(out_, "counter", "incidentd_incidents_removed", "", "Incidents removed to make room for newer ones.")
+            .add({}, incidents["removed"].count());
         Whole(out_, "gauge", "incidentd_incidents_pending", "", "Incidents being captured or written.")
             .add({}, incidents["pending"].count());
         Whole(out_, "counter", "incidentd_analyses", "",

@@ -27,6 +27,7 @@ struct Row {
     std::vector<std::string> values; // in the order of wanted
     std::string corrupt;             // why incident.json could not be read
     std::optional<std::int64_t> time_ns;
+    bool pinned = false;
 
     std::string_view value(Wanted which) const {
         return which < values.size() ? std::string_view(values[which]) : std::string_view();
@@ -92,7 +93,12 @@ public:
         const bool filtered = !rule_.empty() || !comm_.empty() || since_ns_ != INT64_MIN;
         if (!filtered && names->size() > most)
             names->erase(names->begin(), names->end() - static_cast<std::ptrdiff_t>(most));
+        const auto pinned = dir->pinned();
+        if (!pinned)
+            return fail(pinned.error());
         std::vector<Row> rows = read_rows(*dir, *names);
+        for (Row &row : rows)
+            row.pinned = std::ranges::binary_search(*pinned, row.id);
         if (filtered)
             std::erase_if(rows, [&](const Row &row) { return !matches(row); });
         if (rows.size() > most)
@@ -137,7 +143,8 @@ private:
                                         {"exe", row.value(exe)},
                                         {"unit", row.value(unit)},
                                         {"core", row.value(core)},
-                                        {"light", row.value(light) == "true"}};
+                                        {"light", row.value(light) == "true"},
+                                        {"pinned", row.pinned}};
             if (!row.corrupt.empty())
                 line["corrupt"] = row.corrupt;
             session.print(line);
@@ -160,10 +167,10 @@ private:
         for (const Row &row : rows) {
             const auto what = row.value(signal).empty() ? row.value(kind) : row.value(signal);
             const auto where = row.value(unit).empty() ? row.value(exe) : row.value(unit);
-            // "SIGSEGV x12": the twelfth of its signature lately; "light": kept without its files
+            // "SIGSEGV x12": the twelfth of its signature lately; "light": kept without its files; "pinned": never removed
             const bool many = !row.value(similar).empty() && row.value(similar) != "0" && row.value(similar) != "1";
             const std::string like =
-                (many ? fmt::format(" x{}", row.value(similar)) : "") + (row.value(light) == "true" ? " light" : "");
+                (many ? fmt::format(" x{}", row.value(similar)) : "") + (row.value(light) == "true" ? " light" : "") + (row.pinned ? " pinned" : "");
             Line line{{row.time_ns ? local_time(*row.time_ns) : "?", cell(row.value(rule), 24),
                        cell(what, 12) + printable(like), cell(row.value(comm), 20), cell(row.value(pid), 10),
                        cell(row.value(core), 8), where.empty() ? "-" : printable(where)},

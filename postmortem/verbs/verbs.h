@@ -15,6 +15,7 @@ std::unique_ptr<Verb> make_gdb();
 std::unique_ptr<Verb> make_core();
 std::unique_ptr<Verb> make_replay();
 std::unique_ptr<Verb> make_verify();
+std::unique_ptr<Verb> make_pin();
 std::unique_ptr<Verb> make_wait();
 std::unique_ptr<Verb> make_complete();
 std::unique_ptr<Verb> make_doctor();

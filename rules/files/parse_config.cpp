@@ -35,6 +35,8 @@ public:
             table.integer<std::uint64_t>("bundles", 1, 1'000'000, config_.budget.bundles);
             table.size("bytes", 1 * MiB, 64 * TiB, config_.budget.bytes);
             table.size("keep_free", 0 * MiB, 64 * TiB, config_.budget.keep_free);
+            table.integer<std::uint64_t>("at_least", 0, 1'000'000, config_.budget.at_least);
+            table.size("reserve", 0 * MiB, 1024 * MiB, config_.budget.reserve);
         });
         section(file, "cost", [this](TableReader &table) { cost(table); });
         section(file, "privacy", [this](TableReader &table) { redact(table); });
@@ -227,6 +229,8 @@ private:
         {"bundles", "[budget]"},
         {"bytes", "[budget]"},
         {"keep_free", "[budget]"},
+        {"at_least", "[budget]"},
+        {"reserve", "[budget]"},
         {"budget", "[cost]"},
         {"every", "[cost]"},
         {"redact", "[privacy]"},

@@ -96,6 +96,29 @@ TEST_F(BundleWrite, RemoveTakesTheWholeBundle) {
     EXPECT_FALSE(dir.remove("../" + NAME));
 }
 
+TEST_F(BundleWrite, APinnedOneIsNotRemoved) {
+    commit();
+    ASSERT_TRUE(dir.set_pinned(NAME, true));
+    EXPECT_THAT(*dir.pinned(), ElementsAre(NAME));
+    EXPECT_EQ(dir.remove(NAME).error().code, EBUSY);
+    EXPECT_THAT(verify(), IsEmpty());
+    ASSERT_TRUE(dir.set_pinned(NAME, false));
+    EXPECT_THAT(*dir.pinned(), IsEmpty());
+    ASSERT_TRUE(dir.set_pinned(NAME, false)) << "it is not pinned already";
+    ASSERT_TRUE(dir.remove(NAME));
+    EXPECT_EQ(dir.set_pinned(NAME, true).error().code, ENOENT);
+    EXPECT_FALSE(dir.set_pinned("../" + NAME, true));
+    EXPECT_THAT(entries(), IsEmpty());
+}
+
+TEST_F(BundleWrite, AMarkOfOneThatIsGoneIsDropped) {
+    commit();
+    ASSERT_TRUE(dir.set_pinned(NAME, true));
+    std::filesystem::remove_all(at(NAME));
+    ASSERT_TRUE(dir.recover());
+    EXPECT_THAT(entries(), IsEmpty());
+}
+
 TEST_F(BundleWrite, AFullDiskIsAnErrorAndLeavesNothing) {
     // RLIMIT_FSIZE stands in for it: write(2) fails with EFBIG half way.
     const pid_t child = ::fork();

@@ -1,11 +1,10 @@
 // The daemon's smaller parts, each alone: memory plan, losses in words, kernel symbols,
-// the budget, the control socket and its lock.
+// the control socket and its lock.
 #include "daemon/facts/facts_cache.h"
 #include "daemon/record/kernel_symbols.h"
 #include "daemon/record/recorder.h"
 #include "daemon/service/control.h"
 #include "daemon/service/status.h"
-#include "daemon/write/retention.h"
 
 #include <gmock/gmock.h>
 #include <poll.h>
@@ -231,26 +230,6 @@ TEST_F(KernelNames, OfWhatComesAndGoesAreThoseOfTheIncident) {
     kallsyms("ffffffffc0200000 t bpf_trampoline_9\t[bpf]\n");
     table.next_incident();
     EXPECT_EQ(table.name(0xffffffffc0200001), "bpf_trampoline_9+0x1 [bpf]") << "read at need";
-}
-
-TEST_F(Directory, TheBudgetRemovesTheOldestButNeverTheNewest) {
-    auto incidents = capture::IncidentsDir::open(root.string(), true);
-    ASSERT_TRUE(incidents);
-    std::vector<std::string> names;
-    for (std::uint64_t second = 1; second <= 4; ++second) {
-        names.push_back(
-            capture::bundle_name({second * 1'000'000'000}, "crash", "x", 7, "00000" + std::to_string(second)));
-        auto partial = incidents->begin(names.back());
-        ASSERT_TRUE(partial);
-        ASSERT_TRUE(partial->add("incident.json", std::string_view("{}")));
-        ASSERT_TRUE(partial->commit());
-    }
-    Retention two({.bundles = 2, .bytes = 1 << 20, .keep_free = 0});
-    ASSERT_TRUE(two.keep_within(*incidents, names[3]));
-    EXPECT_THAT(*incidents->names(), ElementsAre(names[2], names[3]));
-    Retention nothing({.bundles = 2, .bytes = 0, .keep_free = 0});
-    ASSERT_TRUE(nothing.keep_within(*incidents, names[3]));
-    EXPECT_THAT(*incidents->names(), ElementsAre(names[3]));
 }
 
 TEST_F(Directory, OneDaemonAStateDirectory) {

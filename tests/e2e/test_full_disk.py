@@ -18,6 +18,7 @@ from lib.wait import PATIENCE, until
 from test_rule_dump import ALLOW, rule, slow_call
 
 SMALL = "[budget]\nkeep_free = \"0B\"\n"
+EACH_WHOLE = "[storm]\nfull = 1000\n"
 
 
 @pytest.fixture
@@ -119,6 +120,83 @@ def test_what_is_older_makes_room(small_disk, daemon, coredump_host):
         died = run(victim("die"), "null-read")
         whole(watcher, watcher.incident(died.pid))
         assert not of_pid(watcher.state, old.pid)
+
+
+@contextmanager
+def strangers_file(state, leaves):
+    """Somebody else's file on the same file system, that leaves so many bytes free."""
+    space = os.statvfs(state)
+    size = space.f_bavail * space.f_bsize - leaves
+    with open(state / "junk", "wb") as file:
+        os.posix_fallocate(file.fileno(), 0, size)
+    yield
+    (state / "junk").unlink()
+
+
+def recorded(watcher):
+    return {incident.id for incident in watcher.incidents()}
+
+
+def crash(watcher, kind="null-read"):
+    died = run(victim("die"), kind)
+    return watcher.explained_incident(died.pid)
+
+
+def test_nothing_is_erased_for_a_file_of_others(small_disk, daemon):
+    """To remove all incidents would not make as much free as is to be kept free: only as much goes as comes."""
+    watcher = made(small_disk, daemon, rules=CRASH_RULE, config=EACH_WHOLE + '[budget]\nkeep_free = "8MiB"\nat_least = 4\n')
+    before = [crash(watcher).id for _ in range(8)]
+    with strangers_file(watcher.state, 2 << 20):
+        newer = [crash(watcher).id for _ in range(2)]
+        left = recorded(watcher)
+        assert set(newer) <= left and len(left & set(before)) >= 5, watcher.tail()
+        assert "would not change that" in watcher.log.read_text()
+    assert watcher.ctl.json("status")["incidents"]["removed"] == 10 - len(left)
+
+
+def test_so_many_stay_though_others_need_the_space(small_disk, daemon):
+    watcher = made(small_disk, daemon, rules=CRASH_RULE, config=EACH_WHOLE + '[budget]\nkeep_free = "3MiB"\nat_least = 4\n')
+    before = [crash(watcher).id for _ in range(3)]
+    with strangers_file(watcher.state, 2 << 20):
+        assert recorded(watcher) | {crash(watcher).id} == recorded(watcher) | set(before)
+
+
+def test_on_a_full_disk_each_crash_takes_the_place_of_one_like_it(small_disk, daemon):
+    """All of them are written, and what is the only one of its signature stays, as does what is pinned."""
+    watcher = made(small_disk, daemon, rules=CRASH_RULE, config=EACH_WHOLE + SMALL)
+    rare, pinned = crash(watcher, "abort"), crash(watcher)
+    watcher.ctl.text("pin", pinned.id)
+    for _ in range(3):
+        crash(watcher)
+    with full(watcher.state):
+        for _ in range(6):
+            died = run(victim("die"), "null-read")
+            whole(watcher, watcher.incident(died.pid))
+        assert {rare.id, pinned.id} <= recorded(watcher)
+        assert not is_lost(watcher)
+    watcher.ctl.text("verify", "--all")
+
+
+def test_the_reserve_is_for_what_nothing_else_makes_room_for(small_disk, daemon):
+    watcher = made(small_disk, daemon, rules=CRASH_RULE, config='[budget]\nkeep_free = "0B"\nreserve = "2MiB"\n')
+    reserve = watcher.state / "incidents" / ".reserve"
+    until(reserve.exists, "the reserve to be made", watcher.tail)
+    with full(watcher.state):
+        died = run(victim("die"), "null-read")
+        whole(watcher, watcher.incident(died.pid))
+        assert not reserve.exists() and not is_lost(watcher)
+    crash(watcher)
+    until(reserve.exists, "the reserve to be made again", watcher.tail)
+
+
+@pytest.mark.parametrize("error", ["EIO", "ENOMEM", "EMFILE"])
+def test_what_fails_for_a_moment_is_written_again(daemon, error):
+    """The second mkdirat is that of the bundle; the first finds incidents/ or makes it."""
+    inject = ["strace", "-D", "-f", "-qq", "-o", "/dev/null", "-e", "trace=mkdirat", "-e", f"inject=mkdirat:error={error}:when=2"]
+    watcher = daemon(rules=CRASH_RULE, prefix=inject)
+    died = run(victim("die"), "null-read")
+    whole(watcher, watcher.incident(died.pid))
+    assert "is written again" in watcher.log.read_text() and not is_lost(watcher)
 
 
 def test_a_start_on_a_full_disk(small_disk, daemon):

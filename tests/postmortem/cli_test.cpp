@@ -53,7 +53,7 @@ TEST(Cli, HelpNamesWhatExistsAndNothingElse) {
     const Ran ran = State().run({"--help"});
     EXPECT_EQ(ran.code, 0);
     for (const auto *verb :
-         {"status", "list", "info", "timeline", "threads", "gdb", "core", "replay", "verify", "wait", "doctor"})
+         {"status", "list", "info", "timeline", "threads", "gdb", "core", "replay", "verify", "pin", "wait", "doctor"})
         EXPECT_THAT(ran.out, HasSubstr(std::string("  ") + verb + " ")) << verb;
     for (const auto *later : {"report", "export", "diff", "vacuum", "capture PID"})
         EXPECT_THAT(ran.out, Not(HasSubstr(later)));

@@ -197,4 +197,17 @@ TEST_F(Show, Verify) {
     EXPECT_EQ(documents[1]["ok"], true);
 }
 
+TEST_F(Show, Pin) {
+    const auto pinned = [&] { return Json::parse(state.run({"list", "--json"}).out)["pinned"]; };
+    EXPECT_EQ(pinned(), false);
+    EXPECT_EQ(state.run({"pin"}).out, name + " is pinned\n");
+    EXPECT_EQ(pinned(), true);
+    EXPECT_THAT(state.run({"list"}).out, HasSubstr(" pinned "));
+    EXPECT_EQ(state.run({"verify"}).code, 0);
+    const Json taken = Json::parse(state.run({"pin", "--remove", "--json", name}).out);
+    EXPECT_EQ(taken, (Json{{"id", name}, {"pinned", false}}));
+    EXPECT_EQ(pinned(), false);
+    EXPECT_EQ(state.run({"pin", "99999"}).code, 1);
+}
+
 } // namespace incident::postmortem::test

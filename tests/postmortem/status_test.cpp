@@ -56,7 +56,7 @@ const char *const reply =
   "recorder": {"threads_used": 12, "threads_max": 4096, "processes_used": 3, "processes_max": 8192, "syscalls_per_thread": 64, "memory_bytes": 33554432, "watching": "matching"},
   "probes": [{"name": "tp_btf/sys_enter", "state": "active", "reason": "", "missed": 1, "runs": 1000, "run_ns": 100000}],
   "losses": [{"where": "slots", "reason": "none free", "count": 3}],
-  "incidents": {"committed": 4, "pending": 1, "failed": 0, "suppressed": 2, "recovered": 0},
+  "incidents": {"committed": 4, "pending": 1, "failed": 0, "suppressed": 2, "recovered": 0, "removed": 3},
   "analyses": {"done": 3, "pending": 1, "failed": 0, "passed_over": 0},
   "self": {"rss_bytes": 12582912, "cpu_ns": 340000000}})";
 
@@ -98,7 +98,8 @@ TEST(Status, OneScreen) {
               "Losses\n"
               "  3 slots: none free\n"
               "\n"
-              "Incidents: 4 committed, 1 pending, 0 failed, 2 suppressed, 0 counted, 0 joined, 0 recovered\n"
+              "Incidents: 4 committed, 1 pending, 0 failed, 2 suppressed, 0 counted, 0 joined, 0 recovered, "
+              "3 removed\n"
               "  explained: 3, 1 pending, 0 failed, 0 left for the reader\n");
 }
 

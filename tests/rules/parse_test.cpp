@@ -194,6 +194,8 @@ TEST(ParseConfig, EveryKey) {
     EXPECT_EQ(c.budget.bundles, 5u);
     EXPECT_EQ(c.budget.bytes, 10ull << 30);
     EXPECT_EQ(c.budget.keep_free, 0u);
+    EXPECT_EQ(c.budget.at_least, 3u);
+    EXPECT_EQ(c.budget.reserve, 1u << 20);
     EXPECT_EQ(c.cost.budget, 0.0025);
     EXPECT_EQ(c.cost.every, seconds(30));
     EXPECT_THAT(c.privacy.redact, ElementsAre("password=\\S+", "token"));
@@ -296,6 +298,8 @@ TEST(Shipped, ConfigurationStatesTheDefaults) {
     EXPECT_EQ(a.budget.bundles, defaults.budget.bundles);
     EXPECT_EQ(a.budget.bytes, defaults.budget.bytes);
     EXPECT_EQ(a.budget.keep_free, defaults.budget.keep_free);
+    EXPECT_EQ(a.budget.at_least, defaults.budget.at_least);
+    EXPECT_EQ(a.budget.reserve, defaults.budget.reserve);
     EXPECT_EQ(a.cost.budget, defaults.cost.budget);
     EXPECT_EQ(a.cost.every, defaults.cost.every);
     EXPECT_EQ(a.safety.allow_dump, defaults.safety.allow_dump);

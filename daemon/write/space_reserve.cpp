@@ -1,0 +1,71 @@
+#include "daemon/write/space_reserve.h"
+
+#include "capture/os/unique_fd.h"
+
+#include <fcntl.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+namespace incident::daemon {
+
+namespace {
+
+constexpr const char *reserve_name = ".reserve"; // no bundle's name
+
+// The bytes are random, because a file system that compresses or finds duplicates would keep no space for others.
+Status fill(int fd, std::uint64_t bytes) {
+    std::array<char, 256 << 10> block;
+    while (bytes > 0) {
+        if (::getrandom(block.data(), block.size(), 0) != static_cast<ssize_t>(block.size()))
+            return fail(Error::system("getrandom"));
+        const auto part = static_cast<std::size_t>(std::min<std::uint64_t>(bytes, block.size()));
+        const ssize_t written = ::write(fd, block.data(), part);
+        if (written <= 0)
+            return fail(Error::system("write the reserve of space"));
+        bytes -= static_cast<std::uint64_t>(written);
+    }
+    return ::fdatasync(fd) == 0 ? Status{} : fail(Error::system("write the reserve of space"));
+}
+
+} // namespace
+
+SpaceReserve::SpaceReserve(int directory, std::uint64_t bytes) : directory_(directory), bytes_(bytes) {
+    struct stat status {};
+    const bool there = ::fstatat(directory_, reserve_name, &status, AT_SYMLINK_NOFOLLOW) == 0;
+    held_ = bytes_ != 0 && there && S_ISREG(status.st_mode) && static_cast<std::uint64_t>(status.st_size) == bytes_;
+    if (there && !held_) // of another size, or not finished
+        (void)::unlinkat(directory_, reserve_name, 0);
+}
+
+Status SpaceReserve::hold(std::uint64_t free) {
+    if (held_ || bytes_ == 0 || free / ease < bytes_)
+        return {};
+    const UniqueFd fd(
+        ::openat(directory_, reserve_name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (!fd) {
+        const int code = errno;
+        bytes_ = 0;
+        return fail(Error::system("make the reserve of space", code));
+    }
+    if (auto filled = fill(fd.get(), bytes_); !filled) {
+        (void)::unlinkat(directory_, reserve_name, 0);
+        bytes_ = 0; // said once
+        return filled;
+    }
+    held_ = true;
+    return {};
+}
+
+Status SpaceReserve::give_up() {
+    if (::unlinkat(directory_, reserve_name, 0) != 0 && errno != ENOENT)
+        return fail(Error::system("give up the reserve of space"));
+    held_ = false;
+    return {};
+}
+
+} // namespace incident::daemon
