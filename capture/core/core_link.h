@@ -94,10 +94,10 @@ struct CorePrecheck {
     std::uint64_t rlimit_core = ~0ull;
     std::uint32_t dumpable = 1;
     std::uint32_t pid = 0, ns_pid = 0;
-    std::string core_pattern;  // contents of /proc/sys/kernel/core_pattern
-    std::string kernel_log;    // host/kernel_log
-    MonotonicTime died; // earlier lines of the log are of others; 0: not known
-    bool listener = true;      // /run/systemd/coredump accepts
+    std::string core_pattern; // contents of /proc/sys/kernel/core_pattern
+    std::string kernel_log;   // host/kernel_log
+    MonotonicTime died;       // earlier lines of the log are of others; 0: not known
+    bool listener = true;     // /run/systemd/coredump accepts
 };
 std::string no_core_reason(const CorePrecheck &precheck);
 // Whether somebody listens on /run/systemd/coredump.  It reads /proc/1/net/unix, because a connection would start a

@@ -29,8 +29,8 @@ public:
         std::map<User, std::set<std::string_view>> signatures;
         for (const StoredBundle *bundle : newest_first) {
             auto &seen = signatures[bundle->uid];
-            const bool spared = !bundle->signature.empty() && seen.size() < signatures_spared &&
-                                seen.insert(bundle->signature).second;
+            const bool spared =
+                !bundle->signature.empty() && seen.size() < signatures_spared && seen.insert(bundle->signature).second;
             for (Share *share : {&users_[bundle->uid], &executables_[bundle->uid][bundle->exe]}) {
                 ++share->bundles;
                 share->bytes += bundle->bytes;
@@ -55,13 +55,11 @@ private:
     const StoredBundle *take(Candidates &candidates) {
         if (candidates.empty())
             return nullptr;
-        const auto user = std::ranges::max_element(candidates, {}, [this](const auto &of) {
-            return weight(users_.at(of.first));
-        });
+        const auto user =
+            std::ranges::max_element(candidates, {}, [this](const auto &of) { return weight(users_.at(of.first)); });
         auto &mine = executables_.at(user->first);
-        const auto exe = std::ranges::max_element(user->second, {}, [&](const auto &of) {
-            return weight(mine.at(of.first));
-        });
+        const auto exe =
+            std::ranges::max_element(user->second, {}, [&](const auto &of) { return weight(mine.at(of.first)); });
         const StoredBundle *bundle = exe->second.back();
         for (Share *share : {&users_.at(user->first), &mine.at(exe->first)}) {
             --share->bundles;

@@ -1,8 +1,8 @@
 // Decides which bundles go if there are too many, or too little space for them.
 //
-// What is removed serves somebody who looks for the cause of a crash least: of the user, and then of the executable, that
-// holds the most, the oldest that is not the newest of its signature.  So nobody's crashes push out another's that takes
-// less, and the newest of each signature goes last.
+// What is removed serves somebody who looks for the cause of a crash least: of the user, and then of the executable,
+// that holds the most, the oldest that is not the newest of its signature.  So nobody's crashes push out another's that
+// takes less, and the newest of each signature goes last.
 #pragma once
 
 #include <cstdint>
@@ -33,8 +33,8 @@ struct Floor {
     bool duplicates_go = false; // also below it: those that are not the newest of their signature
 };
 
-// Of each user, the newest of this many signatures go last.  More would let a user who crashes in ever new ways keep all
-// of hers and have others' removed.
+// Of each user, the newest of this many signatures go last.  More would let a user who crashes in ever new ways keep
+// all of hers and have others' removed.
 inline constexpr std::size_t signatures_spared = 64;
 
 struct Removal {

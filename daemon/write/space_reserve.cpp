@@ -45,8 +45,7 @@ SpaceReserve::SpaceReserve(int directory, std::uint64_t bytes) : directory_(dire
 Status SpaceReserve::hold(std::uint64_t free) {
     if (held_ || bytes_ == 0 || free / ease < bytes_)
         return {};
-    const UniqueFd fd(
-        ::openat(directory_, reserve_name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    const UniqueFd fd(::openat(directory_, reserve_name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (!fd) {
         const int code = errno;
         bytes_ = 0;

@@ -167,10 +167,11 @@ private:
         for (const Row &row : rows) {
             const auto what = row.value(signal).empty() ? row.value(kind) : row.value(signal);
             const auto where = row.value(unit).empty() ? row.value(exe) : row.value(unit);
-            // "SIGSEGV x12": the twelfth of its signature lately; "light": kept without its files; "pinned": never removed
+            // "SIGSEGV x12": the twelfth of its signature lately; "light": kept without its files; "pinned": never
+            // removed
             const bool many = !row.value(similar).empty() && row.value(similar) != "0" && row.value(similar) != "1";
-            const std::string like =
-                (many ? fmt::format(" x{}", row.value(similar)) : "") + (row.value(light) == "true" ? " light" : "") + (row.pinned ? " pinned" : "");
+            const std::string like = (many ? fmt::format(" x{}", row.value(similar)) : "") +
+                                     (row.value(light) == "true" ? " light" : "") + (row.pinned ? " pinned" : "");
             Line line{{row.time_ns ? local_time(*row.time_ns) : "?", cell(row.value(rule), 24),
                        cell(what, 12) + printable(like), cell(row.value(comm), 20), cell(row.value(pid), 10),
                        cell(row.value(core), 8), where.empty() ? "-" : printable(where)},

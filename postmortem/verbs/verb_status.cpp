@@ -219,7 +219,8 @@ private:
         if (!incidents.is_object())
             return;
         std::string text;
-        for (const auto key : {"committed", "pending", "failed", "suppressed", "counted", "joined", "recovered", "removed"})
+        for (const auto key :
+             {"committed", "pending", "failed", "suppressed", "counted", "joined", "recovered", "removed"})
             text += fmt::format("{}{} {}", text.empty() ? "" : ", ", incidents[key].count(), key);
         title("Incidents: " + text);
         if (const JsonView explained = top_["analyses"]; explained.is_object())

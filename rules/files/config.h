@@ -37,7 +37,7 @@ struct Config {
         std::uint64_t bundles = 10000;
         std::uint64_t bytes = 2ull << 30;
         std::uint64_t keep_free = 1ull << 30;
-        std::uint64_t at_least = 50; // that stay although less than keep_free is free
+        std::uint64_t at_least = 50;       // that stay although less than keep_free is free
         std::uint64_t reserve = 16u << 20; // space held for a full disk
     } budget;
     struct Cost { // what incidentd itself may take
