@@ -77,7 +77,7 @@ public:
 private:
     Status set_mark(std::string_view prefix, const std::string &name, bool set);
     Result<std::vector<std::string>> marked(std::string_view prefix) const;
-    bool has_mark(std::string_view prefix, const std::string &name) const;
+    bool has_mark(std::string_view prefix, const std::string &name) const; // true as well if it cannot be told
 
     UniqueFd dir_;
     std::string path_;

@@ -6,7 +6,7 @@
 //                (seal_bundle() makes the times differ).  Not whole: removed.
 //   .replaced-X  only without RENAME_EXCHANGE: X put aside.  X not there: the successor
 //                takes its place if it is whole, else the old one goes back.
-//   .removed-X   removal under way.
+//   .removed-X   removal under way; X pinned meanwhile: it goes back.
 #include "capture/bundle/bundle.h"
 #include "capture/bundle/bundle_name.h"
 #include "capture/bundle/bundle_writer.h"
@@ -60,6 +60,12 @@ public:
         if (exists(name))
             return drop(left, "old version left over from an amendment");
         return rename(left, name, "put back " + name + ": its amendment was interrupted");
+    }
+
+    Status removed(const std::string &name, const std::string &left) {
+        if (!exists(name) && exists(std::string(PINNED_PREFIX) + name))
+            return rename(left, name, "put back " + name + ": it is pinned");
+        return drop(left, "removal interrupted");
     }
 
     Status drop(const std::string &left, const std::string &why) {
@@ -127,7 +133,7 @@ Result<std::vector<std::string>> IncidentsDir::recover() {
                                 : prefix == AMEND_PREFIX    ? recovery.amended(name, entry.name)
                                 : prefix == REPLACED_PREFIX ? recovery.replaced(name, entry.name)
                                 : prefix == PARTIAL_PREFIX  ? recovery.partial(name, entry.name)
-                                                            : recovery.drop(entry.name, "removal interrupted");
+                                                            : recovery.removed(name, entry.name);
             // One that cannot be dealt with does not keep the others from it.
             if (!done)
                 recovery.said.push_back("left " + entry.name + ": " + done.error().what);

@@ -150,7 +150,8 @@ Status IncidentsDir::set_mark(std::string_view prefix, const std::string &name, 
 }
 
 bool IncidentsDir::has_mark(std::string_view prefix, const std::string &name) const {
-    return ::faccessat(dir_.get(), (std::string(prefix) + name).c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    const std::string mark = std::string(prefix) + name;
+    return ::faccessat(dir_.get(), mark.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
 }
 
 Result<std::vector<std::string>> IncidentsDir::marked(std::string_view prefix) const {

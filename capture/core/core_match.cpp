@@ -188,12 +188,21 @@ bool auxv_identifies(std::string_view auxv) {
 CoreMatch match_core(const DeathIdentity &death, std::span<const CoreEntry> entries, const CoreHandler &handler) {
     CoreMatch best;
     Match match = Match::Other;
-    std::int64_t nearest = INT64_MAX;
+    std::uint64_t nearest = UINT64_MAX;
     std::size_t equals = 0; // entries that match as well as the best one
     bool contradict = false;
+    // Beside an entry of systemd-coredump's, what a process of the user's own has sent counts for nothing.
+    const bool by_handler = std::ranges::any_of(entries, [&](const CoreEntry &entry) {
+        return writer_of(entry, death, handler) == Writer::Handler &&
+               judge(entry, death, handler).match != Match::Other;
+    });
     for (const CoreEntry &entry : entries) {
+        if (by_handler && writer_of(entry, death, handler) == Writer::OfUser)
+            continue;
         Judgement judgement = judge(entry, death, handler);
-        const std::int64_t distance = std::abs(delay(entry, death));
+        const std::int64_t late = delay(entry, death);
+        const std::uint64_t distance =
+            late < 0 ? 0 - static_cast<std::uint64_t>(late) : static_cast<std::uint64_t>(late);
         const bool better = best.reason.empty() || judgement.match > match;
         if (better) {
             equals = 0;

@@ -11,12 +11,38 @@ namespace incident::daemon {
 
 namespace {
 
+// One of 0 to 65535, or a range of 65536; nullopt: no process's.
 using User = std::optional<std::uint32_t>;
+
+User user_of(const StoredBundle &bundle) {
+    constexpr std::uint32_t range = 65536;
+    return bundle.uid && *bundle.uid >= range ? User(range + *bundle.uid / range) : bundle.uid;
+}
 
 // What a user, or an executable of hers, holds.
 struct Share {
     std::uint64_t bundles = 0, bytes = 0;
 };
+
+// The best of each signature of each user, as far as they are spared.
+std::set<const StoredBundle *> best_of(const std::vector<const StoredBundle *> &newest_first) {
+    std::map<User, std::map<std::string_view, const StoredBundle *>> best;
+    for (const StoredBundle *bundle : newest_first) {
+        if (bundle->signature.empty())
+            continue;
+        auto &signatures = best[user_of(*bundle)];
+        const auto known = signatures.find(bundle->signature);
+        if (known != signatures.end() && known->second->light && !bundle->light)
+            known->second = bundle;
+        else if (known == signatures.end() && signatures.size() < signatures_spared)
+            signatures.emplace(bundle->signature, bundle);
+    }
+    std::set<const StoredBundle *> all;
+    for (const auto &[user, signatures] : best)
+        for (const auto &[signature, bundle] : signatures)
+            all.insert(bundle);
+    return all;
+}
 
 class Plan {
 public:
@@ -26,17 +52,15 @@ public:
         for (const StoredBundle &bundle : bundles)
             newest_first.push_back(&bundle);
         std::ranges::sort(newest_first, std::greater{}, &StoredBundle::name);
-        std::map<User, std::set<std::string_view>> signatures;
+        const auto best = best_of(newest_first);
         for (const StoredBundle *bundle : newest_first) {
-            auto &seen = signatures[bundle->uid];
-            const bool spared =
-                !bundle->signature.empty() && seen.size() < signatures_spared && seen.insert(bundle->signature).second;
-            for (Share *share : {&users_[bundle->uid], &executables_[bundle->uid][bundle->exe]}) {
+            const User user = user_of(*bundle);
+            for (Share *share : {&users_[user], &executables_[user][bundle->exe]}) {
                 ++share->bundles;
                 share->bytes += bundle->bytes;
             }
             if (!bundle->stays)
-                (spared ? spared_ : others_)[bundle->uid][bundle->exe].push_back(bundle);
+                (best.contains(bundle) ? spared_ : others_)[user][bundle->exe].push_back(bundle);
         }
     }
 
@@ -50,16 +74,31 @@ public:
 private:
     using Candidates = std::map<User, std::map<std::string_view, std::vector<const StoredBundle *>>>; // oldest last
 
-    std::uint64_t weight(const Share &share) const { return by_bytes_ ? share.bytes : share.bundles; }
+    struct Weight {
+        std::uint64_t held;
+        std::string_view oldest; // of those that may go: of two that hold as much, who has the oldest loses it
+        bool operator<(const Weight &other) const {
+            return held != other.held ? held < other.held : oldest > other.oldest;
+        }
+    };
+
+    Weight weight(const Share &share, std::string_view oldest) const {
+        return {by_bytes_ ? share.bytes : share.bundles, oldest};
+    }
 
     const StoredBundle *take(Candidates &candidates) {
         if (candidates.empty())
             return nullptr;
-        const auto user =
-            std::ranges::max_element(candidates, {}, [this](const auto &of) { return weight(users_.at(of.first)); });
+        const auto user = std::ranges::max_element(candidates, std::less(), [this](const auto &of) {
+            std::string_view oldest = of.second.begin()->second.back()->name;
+            for (const auto &[exe, bundles] : of.second)
+                oldest = std::min<std::string_view>(oldest, bundles.back()->name);
+            return weight(users_.at(of.first), oldest);
+        });
         auto &mine = executables_.at(user->first);
-        const auto exe =
-            std::ranges::max_element(user->second, {}, [&](const auto &of) { return weight(mine.at(of.first)); });
+        const auto exe = std::ranges::max_element(user->second, std::less(), [&](const auto &of) {
+            return weight(mine.at(of.first), of.second.back()->name);
+        });
         const StoredBundle *bundle = exe->second.back();
         for (Share *share : {&users_.at(user->first), &mine.at(exe->first)}) {
             --share->bundles;

@@ -13,6 +13,7 @@ namespace incident::daemon {
 namespace {
 
 constexpr std::uint64_t incident_json_most = 8u << 20;
+constexpr std::chrono::seconds longest_delay{15}; // three syncs of a ZFS pool, zfs_txg_timeout
 
 std::uint64_t bytes_of(const capture::Bundle &bundle) {
     const auto files = bundle.manifest();
@@ -44,6 +45,9 @@ void read_contents(std::string_view incident_json, StoredBundle &bundle) {
         return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
     };
     bundle.signature = text_of(json, "signature");
+    if (const auto alike = json.find("alike"); alike != json.end() && alike->is_object())
+        if (const auto light = alike->find("light"); light != alike->end() && light->is_boolean())
+            bundle.light = light->get<bool>();
     const auto process = json.find("process");
     if (process == json.end() || !process->is_object())
         return;
@@ -119,19 +123,38 @@ Result<Removal> Retention::plan(const Coming &coming, Excess excess, Floor floor
     return plan_removal(bundles, excess, floor);
 }
 
-Status Retention::remove(const Removal &removal, std::string_view why) {
+// Returns how many bytes went.  One that cannot be removed does not keep the others; it is an error if none could.
+Result<std::uint64_t> Retention::remove(const Removal &removal, std::string_view why) {
+    const std::uint64_t before = free_bytes(directory_);
+    std::uint64_t bytes = 0;
+    Status failed;
     for (const std::string &name : removal.names) {
         if (auto gone = directory_.remove(name); !gone) {
-            if (gone.error().code == EBUSY || gone.error().code == ENOENT) // pinned, or removed, this moment
-                continue;
-            return gone;
+            if (gone.error().code != EBUSY && gone.error().code != ENOENT) // pinned, or removed, this moment
+                failed = std::move(gone);
+            continue;
         }
         spdlog::info("removed bundle {}: {}", name, why);
+        bytes += known_.at(name).bytes;
         known_.erase(name);
         contents_known_.erase(name);
         ++removed_;
     }
-    return {};
+    if (const std::uint64_t late = missing(bytes, missing(free_bytes(directory_), before)); late > bytes / 2)
+        delayed_.push_back({std::chrono::steady_clock::now(), late});
+    if (!failed && bytes == 0)
+        return fail(failed.error());
+    return bytes;
+}
+
+// What is free, or will be when the file system has freed what was removed.
+std::uint64_t Retention::free_soon() {
+    const auto now = std::chrono::steady_clock::now();
+    std::erase_if(delayed_, [&](const Delayed &one) { return now - one.since > longest_delay; });
+    std::uint64_t sum = free_bytes(directory_);
+    for (const Delayed &one : delayed_)
+        sum += one.bytes;
+    return sum;
 }
 
 Status Retention::make_room(const Coming &coming) {
@@ -139,7 +162,8 @@ Status Retention::make_room(const Coming &coming) {
         return learnt;
     const auto make = [&](Excess excess, Floor floor, std::string_view why) -> Status {
         const auto removal = plan(coming, excess, floor);
-        return removal ? remove(*removal, why) : fail(removal.error());
+        const auto removed = removal ? remove(*removal, why) : fail(removal.error());
+        return removed ? Status() : fail(removed.error());
     };
     if (auto made = make({missing(known_.size(), budget_.bundles), 0}, {}, "there are more than [budget] bundles");
         !made)
@@ -147,7 +171,7 @@ Status Retention::make_room(const Coming &coming) {
     if (auto made = make({0, missing(used(), budget_.bytes)}, {}, "they take more than [budget] bytes"); !made)
         return made;
 
-    const std::uint64_t lacking = missing(budget_.keep_free + coming.bytes, free_bytes(directory_));
+    const std::uint64_t lacking = missing(budget_.keep_free + coming.bytes, free_soon());
     const Floor floor{budget_.at_least, false};
     const auto removal = plan(coming, {0, lacking}, floor);
     if (!removal)
@@ -156,7 +180,8 @@ Status Retention::make_room(const Coming &coming) {
     constexpr std::string_view why = "less than [budget] keep_free is free";
     if (helps) {
         in_vain_with_.reset();
-        return remove(*removal, why);
+        const auto removed = remove(*removal, why);
+        return removed ? Status() : fail(removed.error());
     }
     if (!in_vain_with_) {
         in_vain_with_ = missing(used(), coming.bytes);
@@ -169,22 +194,27 @@ Status Retention::make_room(const Coming &coming) {
 }
 
 Result<bool> Retention::make_room_on_a_full_disk(const Coming &coming) {
-    const Floor floor{budget_.at_least, true};
-    auto removal = plan(coming, {0, coming.bytes}, floor);
-    if (removal && removal->bytes < coming.bytes)
-        removal = plan(coming, {0, coming.bytes}, floor, true);
+    const std::uint64_t lacking = missing(coming.bytes, free_bytes(directory_));
+    const Excess excess{0, lacking != 0 ? lacking : coming.bytes}; // else a quota, which is not seen
+    constexpr Floor duplicates_only{UINT64_MAX, true};
+    auto removal = plan(coming, excess, {budget_.at_least, true});
+    if (removal && removal->bytes < excess.bytes)
+        removal = plan(coming, excess, duplicates_only, true);
     if (!removal)
         return fail(removal.error());
-    if (auto removed = remove(*removal, "the disk is full"); !removed)
-        return fail(removed.error());
-    if (!removal->names.empty())
+    Result<std::uint64_t> removed = 0;
+    if (removal->bytes >= excess.bytes)
+        if (removed = remove(*removal, "the disk is full"); removed && *removed != 0)
+            return true;
+    if (reserve_.held()) {
+        spdlog::warn("{}: the disk is full, and the reserve is used up for the next incidents", directory_.path());
+        if (auto given = reserve_.give_up(); !given)
+            return fail(given.error());
         return true;
-    if (!reserve_.held())
-        return false;
-    spdlog::warn("{}: the disk is full, and the reserve is used up for the next incidents", directory_.path());
-    if (auto given = reserve_.give_up(); !given)
-        return fail(given.error());
-    return true;
+    }
+    if (!removed)
+        return fail(removed.error());
+    return false;
 }
 
 void Retention::hold_reserve() {

@@ -6,12 +6,14 @@
 #include "daemon/write/removal_plan.h"
 #include "daemon/write/space_reserve.h"
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace incident::daemon {
 
@@ -39,8 +41,8 @@ public:
     // take no more than before.
     Status make_room(const Coming &coming);
     // The same when the disk has proved full: duplicates go even below the floor, also unfinished ones if there is no
-    // other, for they are worth no more than the coming one; and then the reserve is given up.
-    // false: there is no more room than before.
+    // other, for they are worth no more than the coming one.  If that is not enough, none goes, and the reserve is
+    // given up.  false: there is no more room than before.
     Result<bool> make_room_on_a_full_disk(const Coming &coming);
     // Makes the reserve, also again, if there is room for it.
     void hold_reserve();
@@ -58,7 +60,8 @@ private:
     void learn_contents();
     std::uint64_t used() const; // bytes
     Result<Removal> plan(const Coming &coming, Excess excess, Floor floor, bool unfinished_too = false);
-    Status remove(const Removal &removal, std::string_view why);
+    Result<std::uint64_t> remove(const Removal &removal, std::string_view why);
+    std::uint64_t free_soon();
 
     capture::IncidentsDir &directory_;
     Budget budget_;
@@ -67,6 +70,12 @@ private:
     std::set<std::string> contents_known_;      // those of known_ whose incident.json was read
     std::set<std::string> unfinished_;
     std::uint64_t removed_ = 0;
+    // What was removed and is not free yet: a file system such as ZFS frees it seconds later.
+    struct Delayed {
+        std::chrono::steady_clock::time_point since;
+        std::uint64_t bytes;
+    };
+    std::vector<Delayed> delayed_;
     // Others leave so little free that removing bundles does not help: how many bytes ours took when that began.
     std::optional<std::uint64_t> in_vain_with_;
 };

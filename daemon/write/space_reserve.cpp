@@ -3,7 +3,6 @@
 #include "capture/os/unique_fd.h"
 
 #include <fcntl.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,13 +15,15 @@ namespace incident::daemon {
 namespace {
 
 constexpr const char *reserve_name = ".reserve"; // no bundle's name
+constexpr std::size_t most_entropy = 256;        // in one call, getentropy(3)
 
 // The bytes are random, because a file system that compresses or finds duplicates would keep no space for others.
 Status fill(int fd, std::uint64_t bytes) {
-    std::array<char, 256 << 10> block;
+    std::array<char, 256 * most_entropy> block;
     while (bytes > 0) {
-        if (::getrandom(block.data(), block.size(), 0) != static_cast<ssize_t>(block.size()))
-            return fail(Error::system("getrandom"));
+        for (std::size_t at = 0; at < block.size(); at += most_entropy)
+            if (::getentropy(block.data() + at, most_entropy) != 0)
+                return fail(Error::system("getentropy"));
         const auto part = static_cast<std::size_t>(std::min<std::uint64_t>(bytes, block.size()));
         const ssize_t written = ::write(fd, block.data(), part);
         if (written <= 0)

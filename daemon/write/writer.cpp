@@ -122,7 +122,7 @@ void Writer::run() {
     kernel_symbols();
     std::unique_lock lock(mutex_);
     for (;;) {
-        if (queue_.empty()) { // nothing is more urgent
+        if (queue_.empty() && !stop_) { // nothing is more urgent
             lock.unlock();
             retention_.hold_reserve();
             lock.lock();
@@ -261,7 +261,8 @@ WriteResult Writer::amend(AmendJob &job) {
     if (core)
         result.summary = core->join == capture::Join::None ? core->reason : core->file;
     else if (const auto verdict = analysis->document.find("verdict"); verdict != analysis->document.end())
-        result.summary = verdict->is_object() ? verdict->value("sentence", "") : "";
+        if (const auto sentence = verdict->find("sentence"); sentence != verdict->end() && sentence->is_string())
+            result.summary = sentence->get<std::string>();
     auto amended = [&]() -> Status {
         const auto bundle = directory_.bundle(job.name);
         if (!bundle)

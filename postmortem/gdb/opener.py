@@ -113,21 +113,32 @@ def trusted(status):
     return status.st_uid in (0, os.geteuid()) and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
+def keeps_its_names(status):
+    """Nobody else can put another entry in the place of one that is root's or the caller's."""
+    return trusted(status) or (status.st_uid in (0, os.geteuid()) and bool(status.st_mode & stat.S_ISVTX))
+
+
 def full_core(incident, tell=False):
     """The joined core's file, if it is (still) on this machine; else None.
 
-    What a bundle names may be anything.  systemd-coredump's files are root's, in a directory that only root can write:
-    they are no links, have no other names, and stay what they were when they were looked at.
+    What a bundle names may be anything.  systemd-coredump's files are root's, in a directory that only root can write,
+    as are those above it: they are no links, have no other names, and stay what they were when they were looked at.
     """
     file = get(incident, "core", "file")
     joined = string(incident, "core", "join") in ("exact", "window")
     if not joined or not isinstance(file, str) or not file.startswith("/"):
         return None
     try:
-        status, directory = os.lstat(file), os.stat(os.path.dirname(file))
+        directory = os.path.realpath(os.path.dirname(file))
+        file = os.path.join(directory, os.path.basename(file))
+        status, holder, above = os.lstat(file), os.stat(directory), []
+        while directory != "/":
+            directory = os.path.dirname(directory)
+            above.append(os.stat(directory))
     except (OSError, ValueError):
         return None
-    if not (stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and trusted(status) and trusted(directory)):
+    mine = trusted(status) and trusted(holder) and all(map(keeps_its_names, above))
+    if not (stat.S_ISREG(status.st_mode) and status.st_nlink == 1 and mine):
         if tell:
             write("incident: %s is not opened: others than root and you may have made it" % printable(file))
         return None

@@ -111,6 +111,16 @@ TEST_F(BundleWrite, APinnedOneIsNotRemoved) {
     EXPECT_THAT(entries(), IsEmpty());
 }
 
+// It was pinned while it was being removed, and the daemon was killed before it could put it back.
+TEST_F(BundleWrite, OneThatIsPinnedComesBack) {
+    commit();
+    ASSERT_TRUE(dir.set_pinned(NAME, true));
+    std::filesystem::rename(at(NAME), at(".removed-" + NAME));
+    ASSERT_TRUE(dir.recover());
+    EXPECT_THAT(verify(), IsEmpty());
+    EXPECT_THAT(*dir.pinned(), ElementsAre(NAME));
+}
+
 TEST_F(BundleWrite, AMarkOfOneThatIsGoneIsDropped) {
     commit();
     ASSERT_TRUE(dir.set_pinned(NAME, true));

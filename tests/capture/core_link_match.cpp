@@ -251,6 +251,21 @@ TEST(CoreMatch, OfTheUsersOwnProcessesTheStoredFileMustProveIt) {
     EXPECT_EQ(own([](auto &e) { e.writer_exe = "/usr/bin/logger"; }).join, Join::None);
 }
 
+TEST(CoreMatch, BesideSystemdCoredumpsEntryTheUsersOwnCountForNothing) {
+    CoreEntry own = entry("own"), genuine = entry("genuine");
+    genuine.file = true_file();
+    own.writer_uid = 1000;
+    own.writer_unit = "";
+    own.file = stored_name("1000", "1234", 'a', own.death.ns / 1000).replace(31, 3, "gone"); // core.gone.1000…
+    EXPECT_EQ(match(death(), {own}).join, Join::Exact) << "alone it is believed";
+    for (const auto &found : {match(death(), {own, genuine}), match(death(), {genuine, own})}) {
+        EXPECT_EQ(found.join, Join::Exact) << found.reason;
+    }
+    EXPECT_EQ(match(death(), {own, genuine}).entry->cursor, "genuine");
+    genuine.death.ns = ~0ull / 2 + 1; // no distance from it is a number
+    EXPECT_NE(match(death(), {genuine}).join, Join::Exact);
+}
+
 TEST(CoreMatch, TheNameOfTheStoredFileIsOfTheSameDeath) {
     const auto with = [](const std::string &file) { return changed([&](auto &, auto &e) { e.file = file; }); };
     const std::uint64_t us = entry().death.ns / 1000;

@@ -62,7 +62,7 @@ TEST(RemovalPlan, AsMuchAsHelpsAndTheOldestFirst) {
     EXPECT_EQ(removal.bytes, 200u);
 }
 
-TEST(RemovalPlan, TheNewestOfEachSignatureLast) {
+TEST(RemovalPlan, TheBestOfEachSignatureLast) {
     const auto stored = Stored().add(root, "/a", "rare").add_many(3, root, "/a", "often").add(root, "/b", "other");
     EXPECT_THAT(stored.removal({2, 0}), ElementsAre("0001", "0002"));
     EXPECT_THAT(stored.removal({4, 0}), ElementsAre("0001", "0002", "0000", "0003"));
@@ -73,8 +73,8 @@ TEST(RemovalPlan, WhatStaysStays) {
     EXPECT_THAT(stored.removal({9, 0}), ElementsAre("0001", "0002"));
 }
 
-// A pinned one is the newest of its signature as any other.
-TEST(RemovalPlan, WhatStaysCountsAsTheNewest) {
+// A pinned one is the best of its signature as any other.
+TEST(RemovalPlan, WhatStaysCountsAsTheBest) {
     const auto stored = Stored().add(root, "/a", "s").add(root, "/a", "s").that_stays().add(root, "/b", "t");
     EXPECT_THAT(stored.removal({1, 0}), ElementsAre("0000"));
 }
@@ -120,8 +120,30 @@ TEST(RemovalPlan, AFloorHolds) {
     EXPECT_THAT(stored.removal({9, 0}, {.bundles = 4}), ElementsAre("0000"));
     EXPECT_THAT(stored.removal({9, 0}, {.bundles = 5}), IsEmpty());
     EXPECT_THAT(stored.removal({9, 0}, {.bundles = 5, .duplicates_go = true}), ElementsAre("0000", "0001"))
-        << "the newest of three signatures stay";
+        << "the best of three signatures stay";
     EXPECT_THAT(stored.removal({0, 1}, {.bundles = 5, .duplicates_go = true}), ElementsAre("0000"));
+}
+
+TEST(RemovalPlan, OneThatIsWholeIsBetterThanANewerLightOne) {
+    Stored stored;
+    stored.add_many(4, root, "/a");
+    stored.all[2].light = stored.all[3].light = true;
+    EXPECT_THAT(stored.removal({4, 0}), ElementsAre("0000", "0002", "0003", "0001"));
+}
+
+// One user has 65536 subordinate ids on Debian.
+TEST(RemovalPlan, SubordinateIdsAreOneUser) {
+    Stored stored;
+    for (int i = 0; i < 20; ++i)
+        stored.add(root, "/service", fmt::format("root's {}", i));
+    for (std::uint32_t i = 0; i < 100; ++i)
+        stored.add(100'000 + i, "/x", fmt::format("hers {}", i));
+    EXPECT_EQ(stored.left_of(root, {60, 0}), 20u);
+}
+
+TEST(RemovalPlan, OfEqualSharesTheOldestGoes) {
+    const auto stored = Stored().add(alice, "/a", "s").add(alice, "/a", "s").add(root, "/b", "t").add(root, "/b", "t");
+    EXPECT_THAT(stored.removal({1, 0}), ElementsAre("0000"));
 }
 
 TEST(RemovalPlan, NoProcessIsAUserToo) {

@@ -126,6 +126,23 @@ TEST_F(RetentionTest, OnAFullDiskTheReserveGoesLast) {
     EXPECT_TRUE(fs::exists(reserve()));
 }
 
+// An administrator has made it immutable (chattr +i).
+TEST_F(RetentionTest, OneThatCannotBeRemovedKeepsNoOther) {
+    std::vector<std::string> all;
+    for (int second = 1; second <= 3; ++second)
+        all.push_back(write(second, incident("s")));
+    const auto change = [&](const std::string &how) {
+        return std::system(fmt::format("chattr {}i {}/{} 2>/dev/null", how, incidents->path(), all[0]).c_str());
+    };
+    if (change("+") != 0)
+        GTEST_SKIP() << "this file system has no immutable files";
+    Retention one(*incidents, {.bundles = 2, .bytes = 1 << 20, .keep_free = 0});
+    const auto made = one.make_room({.name = name_of(4), .incident_json = incident("s"), .bytes = 4096});
+    EXPECT_EQ(change("-"), 0);
+    EXPECT_TRUE(made);
+    EXPECT_THAT(names(), ElementsAre(all[0], all[2]));
+}
+
 TEST_F(RetentionTest, AReserveIsMadeOnlyWhereThereIsRoom) {
     SpaceReserve reserve_of(incidents->fd(), 65536);
     ASSERT_TRUE(reserve_of.hold(SpaceReserve::ease * 65536 - 1));

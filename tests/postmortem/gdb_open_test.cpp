@@ -142,6 +142,9 @@ TEST_F(GdbOpen, AFileThatOthersMayHaveMadeIsNotTaken) {
     fs::permissions(state.dir() / "shared", fs::perms::all);
     fs::copy_file(core, state.dir() / "shared/core");
     is_refused((state.dir() / "shared/core").string());
+    fs::create_directory(state.dir() / "shared/own"); // whose name others may give to a directory of theirs
+    fs::copy_file(core, state.dir() / "shared/own/core");
+    is_refused((state.dir() / "shared/own/core").string());
     if (geteuid() == 0) {
         ASSERT_EQ(chown(core.c_str(), 12345, 12345), 0);
         is_refused(core);
