@@ -33,7 +33,7 @@ def small_disk(tmp_path):
 
     yield mount
     for directory in mounted:
-        subprocess.run(["umount", directory], check=True)
+        subprocess.run(["umount", "--lazy", directory], check=True)  # its analyser may end a moment later
 
 
 @contextmanager
