@@ -19,18 +19,17 @@ public:
     }
 
     Result<int> run(Session &session) override {
-        auto dir = open_incidents(session);
-        if (!dir)
-            return fail(dir.error());
-        const auto name = dir->resolve(id_);
-        if (!name)
-            return fail(name.error());
-        if (auto marked = dir->set_pinned(*name, !remove_); !marked)
+        const auto opened = open_bundle(session, id_);
+        if (!opened)
+            return fail(opened.error());
+        const std::string &name = opened->bundle.name();
+        auto dir = capture::IncidentsDir::at(opened->path.substr(0, opened->path.size() - name.size()) + ".");
+        if (auto marked = dir ? dir->set_pinned(name, !remove_) : fail(dir.error()); !marked)
             return fail(marked.error());
         if (session.json)
-            session.print(nlohmann::ordered_json{{"id", *name}, {"pinned", !remove_}});
+            session.print(nlohmann::ordered_json{{"id", name}, {"pinned", !remove_}});
         else
-            session.out.line(printable(*name) + (remove_ ? " is not pinned any more" : " is pinned"));
+            session.out.line(printable(name) + (remove_ ? " is not pinned any more" : " is pinned"));
         return exit_done;
     }
 

@@ -207,7 +207,11 @@ TEST_F(Show, Pin) {
     const Json taken = Json::parse(state.run({"pin", "--remove", "--json", name}).out);
     EXPECT_EQ(taken, (Json{{"id", name}, {"pinned", false}}));
     EXPECT_EQ(pinned(), false);
-    EXPECT_EQ(state.run({"pin", "99999"}).code, 1);
+    EXPECT_EQ(state.run({"pin", state.bundle(name).string() + "/"}).code, 0) << "its directory is an ID too";
+    EXPECT_EQ(pinned(), true);
+    const Ran unknown = state.run({"pin", "99999"});
+    EXPECT_EQ(unknown.code, 1);
+    EXPECT_THAT(unknown.err, HasSubstr("(see 'incidentctl list')"));
 }
 
 } // namespace incident::postmortem::test
