@@ -10,8 +10,8 @@ from lib.wait import PATIENCE, until
 
 
 def left_behind(daemon):
-    """Directories under incidents/ that are not committed bundles."""
-    return [path.name for path in (daemon.state / "incidents").iterdir() if path.name.startswith(".")]
+    """What is under incidents/ and is no committed bundle nor the reserve of space."""
+    return [path.name for path in (daemon.state / "incidents").iterdir() if path.name.startswith(".") and path.name != ".reserve"]
 
 
 def assert_only_whole_bundles(daemon):
