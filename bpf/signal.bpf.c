@@ -219,6 +219,7 @@ int BPF_PROG(signal_taken, int delivered, struct kernel_siginfo *info, struct k_
     int without = 0; /* mappings, and what is found by them */
     if (__sync_val_compare_and_swap(&process->death_ns, 0, now) == 0) {
         capture.role = ROLE_CRASHED;
+        process->uid = BPF_CORE_READ(task, cred, uid.val); /* it may have changed since the exec: workers of servers */
         process->death_signal = number;
         process->death_tid = tid;
         process->death_code = 0;

@@ -1,6 +1,8 @@
 """What did not fit is counted and named, and the incident still commits."""
 
+import signal
 import subprocess
+import sys
 from contextlib import ExitStack
 
 import pytest
@@ -77,6 +79,20 @@ on      = "signal"
 signals = ["SIGSEGV"]
 match   = {{ exe = ["{victim('')}*"] }}
 """
+
+
+def test_who_has_given_up_root_is_known_though_the_death_event_was_lost(daemon):
+    """As a worker that a server has forked: its core is of that user, and would not be joined with root's death."""
+    dies = "import os, signal; os.setuid(65534); signal.raise_signal(signal.SIGSEGV)"
+    small = daemon(config=SMALL_RING_BUFFER)
+    small.process.send_signal(signal.SIGSTOP)
+    for _ in range(8):
+        many_threads()  # what they leave fills the ring buffer
+    died = run(sys.executable, "-c", dies)
+    small.process.send_signal(signal.SIGCONT)
+    incident = small.incident(died.pid)
+    assert "made from the process table" in small.log.read_text()
+    assert incident.process["uid"] == 65534
 
 
 @pytest.mark.slow
