@@ -58,6 +58,12 @@ void read_contents(std::string_view incident_json, StoredBundle &bundle) {
 
 } // namespace
 
+Retention::Retention(capture::IncidentsDir &directory, Budget budget, FreeBytes free)
+    : directory_(directory), budget_(budget), free_(std::move(free)), reserve_(directory.fd(), budget.reserve) {
+    if (!free_)
+        free_ = [this] { return free_bytes(directory_); };
+}
+
 bool short_of_space(const capture::IncidentsDir &directory, const Budget &budget) {
     return free_bytes(directory) < budget.keep_free;
 }
@@ -79,21 +85,18 @@ Status Retention::learn(const Coming &coming) {
         if (const auto bundle = directory_.bundle(name))
             stored.bytes = bytes_of(*bundle);
     }
-    const auto [it, is_new] = known_.emplace(coming.name, unknown(coming.name));
-    it->second.bytes += coming.bytes;
-    if (is_new) {
-        read_contents(coming.incident_json, it->second);
-        contents_known_.insert(coming.name);
-    }
+    known_.emplace(coming.name, unknown(coming.name)).first->second.bytes += coming.bytes;
     return {};
 }
 
 // Only where something must go, because to read thousands takes seconds.
-void Retention::learn_contents() {
+void Retention::learn_contents(const Coming &coming) {
     for (auto &[name, stored] : known_) {
         if (!contents_known_.insert(name).second)
             continue;
-        if (const auto bundle = directory_.bundle(name))
+        if (name == coming.name && !coming.incident_json.empty())
+            read_contents(coming.incident_json, stored);
+        else if (const auto bundle = directory_.bundle(name))
             if (const auto text = bundle->read("incident.json", incident_json_most))
                 read_contents(*text, stored);
     }
@@ -109,7 +112,7 @@ std::uint64_t Retention::used() const {
 Result<Removal> Retention::plan(const Coming &coming, Excess excess, Floor floor, bool unfinished_too) {
     if (excess.bundles == 0 && excess.bytes == 0)
         return Removal{};
-    learn_contents();
+    learn_contents(coming);
     const auto pinned = directory_.pinned();
     if (!pinned)
         return fail(pinned.error());
@@ -125,7 +128,7 @@ Result<Removal> Retention::plan(const Coming &coming, Excess excess, Floor floor
 
 // Returns how many bytes went.  One that cannot be removed does not keep the others; it is an error if none could.
 Result<std::uint64_t> Retention::remove(const Removal &removal, std::string_view why) {
-    const std::uint64_t before = free_bytes(directory_);
+    const std::uint64_t before = free_();
     std::uint64_t bytes = 0;
     Status failed;
     for (const std::string &name : removal.names) {
@@ -140,7 +143,7 @@ Result<std::uint64_t> Retention::remove(const Removal &removal, std::string_view
         contents_known_.erase(name);
         ++removed_;
     }
-    if (const std::uint64_t late = missing(bytes, missing(free_bytes(directory_), before)); late > bytes / 2)
+    if (const std::uint64_t late = missing(bytes, missing(free_(), before)); late > bytes / 2)
         delayed_.push_back({std::chrono::steady_clock::now(), late});
     if (!failed && bytes == 0)
         return fail(failed.error());
@@ -151,7 +154,7 @@ Result<std::uint64_t> Retention::remove(const Removal &removal, std::string_view
 std::uint64_t Retention::free_soon() {
     const auto now = std::chrono::steady_clock::now();
     std::erase_if(delayed_, [&](const Delayed &one) { return now - one.since > longest_delay; });
-    std::uint64_t sum = free_bytes(directory_);
+    std::uint64_t sum = free_();
     for (const Delayed &one : delayed_)
         sum += one.bytes;
     return sum;
@@ -194,7 +197,7 @@ Status Retention::make_room(const Coming &coming) {
 }
 
 Result<bool> Retention::make_room_on_a_full_disk(const Coming &coming) {
-    const std::uint64_t lacking = missing(coming.bytes, free_bytes(directory_));
+    const std::uint64_t lacking = missing(coming.bytes, free_());
     const Excess excess{0, lacking != 0 ? lacking : coming.bytes}; // else a quota, which is not seen
     constexpr Floor duplicates_only{UINT64_MAX, true};
     auto removal = plan(coming, excess, {budget_.at_least, true});
@@ -218,7 +221,7 @@ Result<bool> Retention::make_room_on_a_full_disk(const Coming &coming) {
 }
 
 void Retention::hold_reserve() {
-    if (auto held = reserve_.hold(free_bytes(directory_)); !held)
+    if (auto held = reserve_.hold(free_()); !held)
         spdlog::warn("{}: {}", directory_.path(), held.error().what);
 }
 

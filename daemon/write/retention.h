@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -32,9 +33,10 @@ struct Coming {
 
 class Retention {
 public:
-    // directory: outlives this.
-    Retention(capture::IncidentsDir &directory, Budget budget)
-        : directory_(directory), budget_(budget), reserve_(directory.fd(), budget.reserve) {}
+    using FreeBytes = std::function<std::uint64_t()>; // of the directory's file system, for whom it is not reserved
+
+    // directory: outlives this.  free: a test's; by default the file system is asked.
+    Retention(capture::IncidentsDir &directory, Budget budget, FreeBytes free = {});
 
     // Removes what the budget does not allow beside the coming one.  If others have left less free than must stay free,
     // bundles go for that only where it helps; else the coming one takes the place of older ones, so that all together
@@ -57,7 +59,7 @@ public:
 
 private:
     Status learn(const Coming &coming);
-    void learn_contents();
+    void learn_contents(const Coming &coming);
     std::uint64_t used() const; // bytes
     Result<Removal> plan(const Coming &coming, Excess excess, Floor floor, bool unfinished_too = false);
     Result<std::uint64_t> remove(const Removal &removal, std::string_view why);
@@ -65,6 +67,7 @@ private:
 
     capture::IncidentsDir &directory_;
     Budget budget_;
+    FreeBytes free_;
     SpaceReserve reserve_;
     std::map<std::string, StoredBundle> known_; // those in the directory, and the coming one
     std::set<std::string> contents_known_;      // those of known_ whose incident.json was read

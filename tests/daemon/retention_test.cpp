@@ -45,6 +45,38 @@ protected:
     std::optional<capture::IncidentsDir> incidents;
 };
 
+// A file system such as ZFS frees what was removed seconds later.
+TEST_F(RetentionTest, WhatIsFreedLateIsNotRemovedAgain) {
+    for (int second = 1; second <= 10; ++second)
+        write(second, incident("s"));
+    std::uint64_t free = 100'000;
+    Retention late(*incidents, {.bundles = 99, .bytes = 1 << 20, .keep_free = 100'000}, [&] { return free; });
+    const auto coming = name_of(11), next = name_of(12);
+    ASSERT_TRUE(late.make_room({.name = coming, .incident_json = incident("s"), .bytes = 8192}));
+    EXPECT_THAT(names(), testing::SizeIs(8));
+    ASSERT_TRUE(late.make_room({.name = coming, .incident_json = incident("s"), .bytes = 8192}));
+    EXPECT_THAT(names(), testing::SizeIs(8)) << "two are on their way out already";
+    free = 90'000; // another one has been written
+    ASSERT_TRUE(late.make_room({.name = next, .incident_json = incident("s"), .bytes = 8192}));
+    EXPECT_THAT(names(), testing::SizeIs(5));
+}
+
+TEST_F(RetentionTest, OnAFullDiskAnUnfinishedOneOfManyAlikeGoes) {
+    const auto a = write(1, incident("s")), only = write(2, incident("t"));
+    Retention full(*incidents, {.bundles = 99, .bytes = 1 << 20, .keep_free = 0, .at_least = 1}, [] { return 0; });
+    full.begun(a);
+    full.begun(only);
+    const auto coming = name_of(3), json = incident("s");
+    const Coming another{.name = coming, .incident_json = json, .bytes = 4096};
+    ASSERT_TRUE(full.make_room(another));
+    EXPECT_THAT(names(), ElementsAre(a, only)) << "only when the disk proves full";
+    const auto made = full.make_room_on_a_full_disk(another);
+    EXPECT_TRUE(made && *made);
+    EXPECT_THAT(names(), ElementsAre(only));
+    EXPECT_FALSE(*full.make_room_on_a_full_disk(another)) << "the only one of its signature stays";
+    EXPECT_THAT(names(), ElementsAre(only));
+}
+
 constexpr std::uint64_t everything = 1ull << 60; // no file system has as much free
 
 TEST_F(RetentionTest, RoomIsMadeBeforeItIsNeeded) {

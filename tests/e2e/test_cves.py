@@ -18,7 +18,7 @@ import pytest
 
 from lib.compiled import compiled
 from lib.programs import victim
-from lib.victims import let_die, run, start, waiting_victim
+from lib.victims import let_die, run, waiting_victim
 
 EVE = 12345
 AS_EVE = ("setpriv", f"--reuid={EVE}", f"--regid={EVE}", "--clear-groups")
@@ -139,15 +139,8 @@ def test_links_in_what_is_hers_lead_nowhere(recorder, public):
         assert SECRET not in recorder.ctl.text(verb, incident.id)
 
 
-@contextmanager
 def waiting_victim_of_hers(public):
-    process = start(*AS_EVE, public / "die", "null-read", "wait", stdin=subprocess.PIPE, cwd=public / "hers")
-    try:
-        assert process.stdout.readline() == b"ready\n"
-        yield process
-    finally:
-        process.kill()
-        process.wait()
+    return waiting_victim("null-read", *AS_EVE, public / "die", cwd=public / "hers")
 
 
 def test_a_fifo_keeps_nobody_waiting(recorder, public):

@@ -50,7 +50,7 @@ def test_started_after_the_daemon(daemon, other, match):
 
 @pytest.mark.parametrize("match", [f'exe = ["{victim("die")}"]', 'comm = ["die"]'])
 def test_started_before_the_daemon(daemon, other, match):
-    with waiting_victim("null-read") as watched, waiting_victim("null-read", program=other) as unwatched:
+    with waiting_victim("null-read") as watched, waiting_victim("null-read", other) as unwatched:
         watcher = daemon(rules=rules(match))
         let_die(unwatched)
         let_die(watched)
@@ -121,7 +121,7 @@ def test_a_cooldown_suppresses_and_counts(daemon):
 def test_a_program_that_was_replaced_is_the_same_service_still(daemon, other):
     """As an upgrade leaves it until it is restarted."""
     watcher = daemon(rules=rules(f'exe = ["{other}"]'))
-    with waiting_victim("null-read", program=other) as process:
+    with waiting_victim("null-read", other) as process:
         fresh = shutil.copy(victim("die"), other.with_name("fresh"))
         os.rename(fresh, other)
         let_die(process)

@@ -31,9 +31,9 @@ def run(*argv, **options):
 
 
 @contextmanager
-def waiting_victim(kind, program=victim("die")):
-    """`die KIND wait`, ready to die; let_die() makes it do so."""
-    process = start(program, kind, "wait", stdin=subprocess.PIPE)
+def waiting_victim(kind, *program, **options):
+    """`die KIND wait`, ready to die; let_die() makes it do so.  program: it or a copy, behind what starts it."""
+    process = start(*(program or (victim("die"),)), kind, "wait", stdin=subprocess.PIPE, **options)
     try:
         assert process.stdout.readline() == b"ready\n"
         yield process
