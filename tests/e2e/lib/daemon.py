@@ -54,10 +54,17 @@ class Daemon:
     def start(self):
         with open(self.log, "a", encoding="utf-8") as log:
             self.process = subprocess.Popen(
-                [*self.command, "--foreground"], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                [*self.command, "--foreground"], stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.environment()
             )
         until(self.is_ready, "incidentd to answer", self.tail)
         return self
+
+    def environment(self):
+        """LeakSanitizer stops its own threads by ptrace, and fails where strace has them already."""
+        own = dict(os.environ)
+        if "ASAN_OPTIONS" in own and "strace" in self.prefix:
+            own["ASAN_OPTIONS"] += ":detect_leaks=0"
+        return own
 
     def is_ready(self):
         assert self.process.poll() is None, f"incidentd ended with {self.process.returncode}:\n{self.log.read_text()}"
