@@ -20,6 +20,7 @@ BEGAN = time.monotonic()
 
 def pytest_addoption(parser):
     parser.addoption("--fast", action="store_true", help="skip the tests marked slow")
+    parser.addoption("--soak", type=float, metavar="MINUTES", help="how long test_soak.py goes on; without it, it is skipped")
     parser.addoption(
         "--minutes",
         type=float,

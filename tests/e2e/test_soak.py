@@ -1,0 +1,267 @@
+"""A long time of everything at once: what incidentd takes it gives back, and every crash is accounted for.
+
+`pytest --soak MINUTES tests/e2e/test_soak.py`; tests/run gives it some minutes as a suite of its own.
+"""
+
+import itertools
+import os
+import random
+import re
+import signal
+import subprocess
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from lib.daemon import SANITIZED
+from lib.programs import victim
+from lib.victims import run, running, start
+from lib.wait import until
+from test_rule_latency import run_slow
+from test_reload_memory import MEBIBYTE, of_daemon, reload
+
+BUNDLES = 60
+CONFIG = f"""
+[budget]
+bundles = {BUNDLES}
+keep_free = "1MiB"
+at_least = 10
+[storm]
+full = 3
+light = 3
+window = "10s"
+[heap]
+memory = "128MiB"
+"""
+DYING = ("die", "storm", "fifty_threads", "heap")
+EXE = "match = {{ exe = [{}] }}\n"
+
+
+def of(*names):
+    return EXE.format(", ".join(f'"{victim(name)}"' for name in names))
+
+
+def rule(name, kind, *lines, of_whom=("trouble",)):
+    keys = "\n".join(lines)
+    whom = of(*of_whom) if of_whom else ""
+    return f'[[rule]]\nname = "{name}"\non = "{kind}"\n{keys}\n{whom}limit = {{ cooldown = "0s", per_hour = 10000 }}\n'
+
+
+CRASH = rule("crash", "signal", of_whom=DYING)
+HEAP = 'context = { allocations = "history" }'
+SETS = (
+    CRASH,
+    CRASH
+    + rule("status", "exit", "status = [7]")
+    + rule("failing", "syscall", 'syscall = ["openat"]', 'errno = ["ENOENT"]', "count = 5", 'window = "10s"')
+    + rule("renamed", "tracepoint", 'tracepoint = "task:task_rename"'),
+    CRASH
+    + rule("slow", "latency", f'probe = "uprobe:{victim("slow")}:probed_sleep"', 'threshold = "20ms"', of_whom=("slow",))
+    + rule("growing", "memory", 'rss_above = "48MiB"')
+    + rule("blocked", "blocked", 'threshold = "100ms"', "idle = true"),
+    rule("crash", "signal", HEAP, of_whom=DYING)
+    + rule("told", "signal", "fatal = false", 'signals = ["SIGUSR1"]', of_whom=("handled",))
+    + rule("killed", "oom", of_whom=())
+    + rule("storm", "reclaim", "count = 1000000", 'window = "1s"', of_whom=())
+    + rule("disk", "block_io", "error = true", of_whom=()),
+)
+KINDS = ("null-read", "null-write", "null-jump", "read-only", "bus", "fpe", "ill", "sys", "abort", "stack-overflow", "not-dumpable")
+
+
+@pytest.fixture
+def minutes(request):
+    given = request.config.getoption("--soak")
+    if given is None:
+        pytest.skip("--soak MINUTES was not given")
+    return given
+
+
+class Neighbours:
+    """An unprivileged user's programs that load the machine, and no rule is about."""
+
+    LOOPS = (
+        [victim("handled"), "segv", "2000000000"],
+        ["sh", "-c", "while :; do /bin/true; done"],
+        ["sh", "-c", "while :; do (exec true) & wait; done"],
+        ["python3", "-c", "import ctypes\nc = ctypes.CDLL(None)\nwhile True: c.prctl(15, b'another', 0, 0, 0)"],
+        ["python3", "-c", "import threading, time\n"
+         "for _ in range(500): threading.Thread(target=time.sleep, args=(1e9,), daemon=True).start()\ntime.sleep(1e9)"],
+    )
+
+    def __init__(self, turn):
+        self.loop = self.LOOPS[turn % len(self.LOOPS)]
+
+    def __enter__(self):
+        nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--"]
+        self.process = start(*nobody, *self.loop, stdout=subprocess.DEVNULL, start_new_session=True)
+        return self
+
+    def __exit__(self, *_):
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+
+class Readers:
+    """incidentctl, all the time.  What it was asked for may have been removed by then; it may not fail otherwise."""
+
+    def __init__(self, watcher):
+        self.watcher, self.ended, self.wrong = watcher, threading.Event(), []
+
+    def read(self):
+        verbs = itertools.cycle((["list"], ["info"], ["timeline", "-n", "20"], ["threads"], ["verify"]))
+        while not self.ended.is_set():
+            names = sorted(path.name for path in (self.watcher.state / "incidents").glob("2*"))
+            verb = next(verbs)
+            name = random.choice(names) if names else None
+            if name is None or verb == ["list"]:
+                done, name = self.watcher.ctl.run("list"), None
+            else:
+                done = self.watcher.ctl.run(verb[0], name, *verb[1:])
+            there = name is None or (self.watcher.state / "incidents" / name).exists()
+            if done.returncode not in (0, 1) or (done.returncode and there):
+                self.wrong.append((verb, name, done.returncode, done.stderr[-500:]))
+
+    def __enter__(self):
+        self.thread = threading.Thread(target=self.read)
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ended.set()
+        self.thread.join()
+
+
+def links(watcher):
+    """How many attachments of BPF programs it holds."""
+    found = 0
+    for entry in Path(f"/proc/{watcher.process.pid}/fdinfo").iterdir():
+        try:
+            found += "link_type:" in entry.read_text()
+        except OSError:  # closed since it was listed
+            pass
+    return found
+
+
+def held(watcher):
+    return of_daemon(watcher) | {"links": links(watcher)}
+
+
+def bytes_below(directory):
+    return sum(path.lstat().st_size for path in directory.rglob("*") if path.is_file() or path.is_symlink())
+
+
+def settled(watcher):
+    def now():
+        status = watcher.ctl.json("status")
+        said, analyses = status["incidents"], status["analyses"]
+        return status if not said["pending"] and not analyses["pending"] else None
+
+    return until(now, "all incidents to be written and explained", watcher.tail)
+
+
+def crash(number):
+    """Several processes that die; how many of each program."""
+    died = Counter()
+    for kind in random.sample(KINDS, 3):
+        assert run(victim("die"), kind).status < 0
+        died["die"] += 1
+    died["storm"] += len(run(victim("storm"), "8").lines)
+    return died
+
+
+def trouble():
+    """What the rules that are no crash rules are about."""
+    run(victim("trouble"), "exit", "7")
+    run(victim("trouble"), "open", "/nonexistent", "6")
+    run(victim("trouble"), "rename", "renamed")
+    run_slow("sleep", "2", "50")
+    with running(victim("trouble"), "grow", "64", "0", stdin=-1), running(victim("trouble"), "pipe", "200"):
+        run(victim("handled"), "ignore", "SIGUSR1")
+        run(victim("handled"), "once", "SIGUSR1")
+        time.sleep(0.5)  # something is to happen meanwhile; nothing is asserted of how much
+
+
+def fired(status):
+    return sum(one["fired"] for one in status["rules"])
+
+
+def accounted(status):
+    said = status["incidents"]
+    # Rules that fire on one process within a moment share an incident.
+    return said["committed"] + said["counted"] + said["failed"] + said["joined"]
+
+
+def crash_rule(status):
+    (found,) = [one for one in status["rules"] if one["name"] == "crash"]
+    return found
+
+
+def a_round(watcher, number):
+    reload(watcher, SETS[number % len(SETS)])
+    before = settled(watcher)
+    with Neighbours(number):
+        died = crash(number)
+        trouble()
+
+        def told():
+            now = settled(watcher)
+            return now if crash_rule(now)["matched"] - crash_rule(before)["matched"] >= died.total() else None
+
+        after = until(told, f"{died.total()} crashes to be told", watcher.tail)
+    after = settled(watcher)
+    matched = crash_rule(after)["matched"] - crash_rule(before)["matched"]
+    assert matched == died.total(), (matched, died)
+    assert fired(after) - fired(before) == accounted(after) - accounted(before), (before, after)
+    assert after["incidents"]["failed"] == 0, watcher.tail()
+    return died.total()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(0)
+def test_a_long_time_of_everything(daemon, minutes):
+    seed = int(os.environ.get("INCIDENTD_SOAK_SEED") or random.randrange(1 << 32))
+    random.seed(seed)
+    print(f"\nINCIDENTD_SOAK_SEED={seed}")
+    watcher = daemon(rules=CRASH, config=CONFIG)
+    begin = time.monotonic()
+    crashes = rounds = starts = 0
+    early = None  # of this life of the daemon, after it has loaded everything twice
+    lives = []
+    with Readers(watcher) as readers:
+        while (passed := time.monotonic() - begin) < minutes * 60:
+            crashes += a_round(watcher, rounds)
+            rounds += 1
+            in_this_life = rounds - (lives[-1] if lives else 0)
+            if in_this_life == 2 * len(SETS):
+                early = held(watcher)
+            # The second half is one life, long enough to see what grows.
+            if passed < minutes * 30 and in_this_life > 2 * len(SETS):
+                if starts % 2:
+                    watcher.kill()
+                else:
+                    watcher.stop()
+                watcher.start()
+                starts += 1
+                lives.append(rounds)
+        assert not readers.wrong, readers.wrong[:3]
+    while rounds % len(SETS):
+        crashes += a_round(watcher, rounds)
+        rounds += 1
+    late = held(watcher)
+    said = f"{rounds} rounds, {crashes} crashes, {starts} restarts: {early} at first, {late} at the end"
+    print(said)
+    assert early, f"too short for its end to be compared with its beginning: {said}"
+    if not SANITIZED:
+        assert late["RSS"] - early["RSS"] < 16 * MEBIBYTE, said
+    assert late["descriptors"] - early["descriptors"] <= 16, said
+    assert late["mappings"] - early["mappings"] <= 64, said
+    assert late["links"] - early["links"] <= 2, said
+    kept = [path for path in (watcher.state / "incidents").iterdir() if re.match(r"\d", path.name)]
+    assert len(kept) <= BUNDLES
+    assert not [path.name for path in (watcher.state / "incidents").glob(".2*")], "a bundle was left unfinished"
+    assert watcher.ctl.run("verify").returncode == 0 or all(watcher.ctl.run("verify", path.name).returncode == 0 for path in kept)
+    rest = bytes_below(watcher.state) - sum(bytes_below(path) for path in kept)
+    assert rest < 32 << 20, f"{rest} bytes beside the incidents"
