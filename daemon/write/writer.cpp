@@ -166,7 +166,7 @@ WriteResult Writer::write(WriteJob &job) {
 
     kernel_symbols().next_incident();
     const std::string *maps = incident.collected.file("process/maps");
-    const auto build_ids = BuildIds::read(os_, capture::process_of(event.h),
+    const auto build_ids = BuildIds::read(os_, {capture::process_of(event.h), incident.facts.uid},
                                           maps ? capture::Maps::parse(*maps) : capture::Maps(), incident.facts.exe);
     if (event.h.tgid)
         incident.collected.results.push_back(build_ids.result());
