@@ -1,4 +1,5 @@
 // incidentd: wires options, logging and the daemon together.
+#include "daemon/os/log_sink.h"
 #include "daemon/service/check.h"
 #include "daemon/service/daemon.h"
 
@@ -6,12 +7,19 @@
 #include <spdlog/spdlog.h>
 #include <sys/stat.h>
 #include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+#include <memory>
 
 namespace {
 
 // The journal adds time and name itself; a person at a terminal wants them.
 void set_up_log(bool foreground) {
-    spdlog::set_default_logger(spdlog::stderr_color_mt("incidentd"));
+    if (::isatty(STDERR_FILENO))
+        spdlog::set_default_logger(spdlog::stderr_color_mt("incidentd"));
+    else
+        spdlog::set_default_logger(
+            std::make_shared<spdlog::logger>("incidentd", std::make_shared<incident::daemon::LogSink>(STDERR_FILENO)));
     spdlog::set_pattern(foreground ? "%H:%M:%S.%e %^%l%$ %v" : "%v");
 }
 

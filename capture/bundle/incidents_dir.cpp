@@ -126,6 +126,9 @@ Result<PartialBundle> IncidentsDir::begin(const std::string &name) {
     auto parent = duplicate(dir_.get());
     if (!parent)
         return fail(std::move(parent.error()));
+    // What an attempt before this one could not remove either.
+    if (auto cleared = remove_tree(dir_.get(), std::string(PARTIAL_PREFIX) + name); !cleared)
+        return fail(std::move(cleared.error()).in(path_));
     auto dir = make_directory(dir_.get(), std::string(PARTIAL_PREFIX) + name);
     if (!dir)
         return fail(std::move(dir.error()).in(path_));

@@ -38,6 +38,7 @@ struct CollectLimits {
     std::uint32_t fds = 65536;               // descriptors listed at most
     std::uint32_t threads = 65536;
     bool environ = false;
+    std::uint32_t uid = 0; // of the process: reads of it that hang are counted for this user (hanging.h)
 };
 
 // Collects process/ of a process that may be dying.  Holds /proc/PID as a directory

@@ -49,7 +49,7 @@ void collect_host(const OsRoots &os, std::chrono::seconds log, const CollectLimi
     collectors.push_back({"kernel_log", [device = os.dev_kmsg, from, cap = limits.file_cap](const Deadline &deadline) {
                               return collect_kernel_log(device, from, cap, deadline);
                           }});
-    run_collectors(std::move(collectors), {}, limits.deadline, into);
+    run_collectors({}, std::move(collectors), {}, limits.deadline, into);
 }
 
 } // namespace incident::capture

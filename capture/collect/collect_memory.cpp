@@ -89,7 +89,7 @@ void read_thread(int memory, Reading &reading) {
 
 } // namespace
 
-void collect_memory(const OsRoots &os, const ProcessRef &process, std::vector<ThreadSnapshot> &threads,
+void collect_memory(const OsRoots &os, const Subject &subject, std::vector<ThreadSnapshot> &threads,
                     std::chrono::milliseconds deadline, Collected &into) {
     const auto begin = Clock::now();
     CollectorResult result{"memory", false, "", 0};
@@ -99,12 +99,13 @@ void collect_memory(const OsRoots &os, const ProcessRef &process, std::vector<Th
             job->readings.push_back({thread.tid, thread.event->regs, thread.event->stack_wanted, 0, {}, {}, false});
     if (job->readings.empty())
         return;
-    if (auto opened = open_memory(os, process); !opened)
+    if (auto opened = open_memory(os, subject.process); !opened)
         result.error = opened.error().what;
     else
         job->memory = std::move(*opened);
     if (result.error.empty()) {
         const Ran ran = run_bounded(
+            subject,
             [job] {
                 for (Reading &reading : job->readings) {
                     read_thread(job->memory.get(), reading);

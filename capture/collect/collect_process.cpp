@@ -267,7 +267,7 @@ void collect_process(const OsRoots &os, const ProcessRef &process, const Collect
     };
     if (limits.environ)
         collectors.insert(collectors.begin() + 4, file(target, "environ"));
-    run_collectors(std::move(collectors),
+    run_collectors({process, limits.uid}, std::move(collectors),
                    {"process", [target] { return before(*target); }, [target] { return after(*target); }},
                    limits.deadline, into);
 }

@@ -192,7 +192,7 @@ void collect_zfs(const OsRoots &os, const ZfsLimits &limits, Collected &into) {
     collectors.push_back({"zfs blocked threads", [root = os.proc, limits](const Deadline &deadline) {
                               return collect_blocked(root, limits, deadline);
                           }});
-    run_collectors(std::move(collectors), {}, limits.deadline, into);
+    run_collectors({}, std::move(collectors), {}, limits.deadline, into);
 }
 
 ZfsState zfs_state(const Collected &collected) {

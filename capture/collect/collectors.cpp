@@ -1,6 +1,5 @@
 #include "capture/collect/collectors.h"
 
-#include <atomic>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -11,10 +10,11 @@ namespace incident::capture {
 
 namespace {
 
-// Threads left behind in the kernel at one time, of each kind.  Each holds a stack and a
-// descriptor or two; with so many of them the host has other troubles.
-constexpr int HANGING_MAX = 8;
-std::atomic<int> hanging_on[2] = {0, 0};
+// Threads left behind in the kernel, of each kind (Awaits).  They may outlive whatever is destroyed at the end.
+Hanging &left_behind(Awaits awaits) {
+    static auto *const kinds = new Hanging[2];
+    return kinds[static_cast<std::size_t>(awaits)];
+}
 
 // A read that is under way at the deadline gets this much to return.
 constexpr std::chrono::milliseconds GRACE{50};
@@ -75,20 +75,20 @@ void collect(Session &session, const std::vector<Collector> &collectors, const C
 
 } // namespace
 
-Ran run_bounded(std::function<void()> job, Clock::time_point until, Awaits awaits) {
-    std::atomic<int> &hanging = hanging_on[static_cast<std::size_t>(awaits)];
-    if (hanging.load() >= HANGING_MAX)
+Ran run_bounded(const Subject &subject, std::function<void()> job, Clock::time_point until, Awaits awaits) {
+    Hanging &hanging = left_behind(awaits);
+    if (hanging.full(subject))
         return Ran::Refused;
     auto finish = std::make_shared<Finish>();
     auto shared = std::make_shared<std::function<void()>>(std::move(job));
     try {
-        std::thread([finish, shared, &hanging] {
+        std::thread([finish, shared, &hanging, subject] {
             (*shared)();
             *shared = nullptr; // what it owns is gone before anybody hears of the end
             const std::lock_guard lock(finish->mutex);
             finish->done = true;
             if (finish->abandoned)
-                --hanging;
+                hanging.remove(subject);
             finish->changed.notify_one();
         }).detach();
     } catch (const std::system_error &) {
@@ -99,20 +99,26 @@ Ran run_bounded(std::function<void()> job, Clock::time_point until, Awaits await
     if (finish->changed.wait_until(lock, until, [&] { return finish->done; }))
         return Ran::Done;
     finish->abandoned = true;
-    ++hanging;
+    hanging.add(subject);
     return Ran::Late;
 }
 
-void run_collectors(std::vector<Collector> collectors, Checks checks, std::chrono::milliseconds span, Collected &into) {
+std::chrono::milliseconds patience_with(const Subject &subject, std::chrono::milliseconds span) {
+    return span / (1 << left_behind(Awaits::File).of_user(subject));
+}
+
+void run_collectors(const Subject &subject, std::vector<Collector> collectors, Checks checks,
+                    std::chrono::milliseconds span, Collected &into) {
     std::vector<std::string> names;
     names.reserve(collectors.size());
     for (const Collector &collector : collectors)
         names.push_back(collector.name);
     auto session = std::make_shared<Session>();
     const Deadline deadline(span);
-    const Ran ran = run_bounded([session, collectors = std::move(collectors), checks = std::move(checks),
-                                 deadline] { collect(*session, collectors, checks, deadline); },
-                                deadline.at() + GRACE);
+    const auto job = [session, collectors = std::move(collectors), checks = std::move(checks), deadline] {
+        collect(*session, collectors, checks, deadline);
+    };
+    const Ran ran = run_bounded(subject, job, deadline.at() + GRACE);
 
     const std::lock_guard lock(session->mutex);
     session->closed = true;
@@ -126,7 +132,7 @@ void run_collectors(std::vector<Collector> collectors, Checks checks, std::chron
     if (session->begun > 0 && session->got.results.size() < session->begun)
         add_result(into, names[session->begun - 1], false, "did not return within " + limit + ": stuck in the kernel",
                    us);
-    const std::string why = ran == Ran::Refused  ? "not begun: too many earlier collectors hang in the kernel"
+    const std::string why = ran == Ran::Refused  ? "not begun: too many earlier collectors hang on this process or its user"
                             : session->begun > 0 ? "not begun: \"" + names[session->begun - 1] + "\" did not return"
                                                  : "not begun within " + limit;
     for (std::size_t i = session->begun; i < names.size(); ++i)

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "capture/collect/collect.h"
+#include "capture/collect/hanging.h"
 
 #include <functional>
 #include <memory>
@@ -45,20 +46,28 @@ struct Checks {
     std::function<std::string()> after;  // if the result is not "", what was collected is thrown away
 };
 
-void run_collectors(std::vector<Collector> collectors, Checks checks, std::chrono::milliseconds span, Collected &into);
+// subject: whom the collectors read of, and may hang on.
+void run_collectors(const Subject &subject, std::vector<Collector> collectors, Checks checks,
+                    std::chrono::milliseconds span, Collected &into);
 
-// The same for a single job.  Refused: too many earlier jobs hang.  Jobs that wait for files are counted apart from
+// The same for a single job.  Refused: too many earlier jobs hang on the same subject (hanging.h).  Jobs that wait for files are counted apart from
 // those that wait for processes, because the owner of a file can make its reader hang.
 enum class Ran { Done, Late, Refused };
 enum class Awaits { Process, File };
-Ran run_bounded(std::function<void()> job, Clock::time_point until, Awaits awaits = Awaits::Process);
+Ran run_bounded(const Subject &subject, std::function<void()> job, Clock::time_point until,
+                Awaits awaits = Awaits::Process);
+
+// How long to wait for files of a subject: half of `span` for each reader that hangs on files of the same user already,
+// so that those who wait in line behind it lose no more than twice the span to one user.
+std::chrono::milliseconds patience_with(const Subject &subject, std::chrono::milliseconds span);
 
 // Runs a job that may hang on a file.  Returns its answer, or an Error (ETIMEDOUT, EBUSY) after `span`.  The job must
 // own what it uses, because it may outlive the call.
-template <typename T> Result<T> within(std::chrono::milliseconds span, std::function<Result<T>()> job) {
+template <typename T>
+Result<T> within(const Subject &subject, std::chrono::milliseconds span, std::function<Result<T>()> job) {
     auto answer = std::make_shared<std::optional<Result<T>>>();
     const auto run = [answer, job = std::move(job)] { answer->emplace(job()); };
-    switch (run_bounded(run, Clock::now() + span, Awaits::File)) {
+    switch (run_bounded(subject, run, Clock::now() + span, Awaits::File)) {
     case Ran::Done:
         return std::move(**answer);
     case Ran::Late:

@@ -17,7 +17,7 @@ constexpr std::uint64_t CMDLINE_CAP = 16 * 1024;
 // cmdline waits for the process's mmap_lock: of a process that hangs, for ever.
 constexpr std::chrono::milliseconds CMDLINE_WAIT{50};
 
-std::string read_cmdline(UniqueFd dir) {
+std::string read_cmdline(const Subject &subject, UniqueFd dir) {
     struct Shared {
         std::mutex mutex;
         std::string text;
@@ -25,6 +25,7 @@ std::string read_cmdline(UniqueFd dir) {
     auto shared = std::make_shared<Shared>();
     auto held = std::make_shared<UniqueFd>(std::move(dir));
     const Ran ran = run_bounded(
+        subject,
         [shared, held] {
             if (auto text = read_proc_file(held->get(), "cmdline", CMDLINE_CAP)) {
                 const std::lock_guard lock(shared->mutex);
@@ -72,7 +73,7 @@ Result<ProcessIdentity> identify(const OsRoots &os, std::uint32_t pid) {
     }
     UniqueFd live(::openat(dir->live(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (live)
-        identity.cmdline = read_cmdline(std::move(live));
+        identity.cmdline = read_cmdline({{pid, {}}, identity.uid}, std::move(live));
     return identity;
 }
 

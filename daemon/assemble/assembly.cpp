@@ -151,6 +151,7 @@ void Assembler::fire(Assembly &assembly, const rules::Decision &decision) {
     listener_.on_fire(decision, assembly);
     capture::CollectLimits limits;
     limits.environ = rule.context.environ;
+    limits.uid = assembly.facts.uid;
     const auto &subject = input.process.event.h;
     if (subject.tgid && subject.process_start_boot_ns) // not of a kernel thread known by its id alone
         capture::collect_process(os_, process_of(subject), limits, assembly.collected);
@@ -218,7 +219,8 @@ void Assembler::close(const Key &key, Assembly &assembly, bool overdue) {
     process.deadline_passed = overdue;
     if (!process.event.fatal && process.event.h.tgid) {
         constexpr std::chrono::milliseconds memory_deadline{100};
-        capture::collect_memory(os_, process_of(process.event.h), process.threads, memory_deadline, assembly.collected);
+        capture::collect_memory(os_, {process_of(process.event.h), assembly.facts.uid}, process.threads,
+                                memory_deadline, assembly.collected);
         for (auto &thread : process.threads)
             keep_wanted(assembly.rule->context, thread);
     }

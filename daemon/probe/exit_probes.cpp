@@ -45,6 +45,7 @@ struct Look {
 Look look_at_process(const capture::OsRoots &os, std::uint32_t pid, std::uint64_t address) {
     const auto seen = std::make_shared<Look>();
     const auto ran = capture::run_bounded(
+        capture::subject_of(os, pid),
         [seen, os, pid, address] {
             seen->maps = mappings_of(os, pid);
             const UniqueFd memory(::open(fmt::format("{}/{}/mem", os.proc, pid).c_str(), O_RDONLY | O_CLOEXEC));

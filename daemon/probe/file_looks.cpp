@@ -23,6 +23,7 @@ std::vector<std::optional<FileAnswer>> ask_all(std::vector<FileQuestion> questio
     auto asking = std::make_shared<Asking>();
     asking->answers.resize(count);
     const auto ran = capture::run_bounded(
+        {},
         [asking, questions = std::move(questions)] {
             for (std::size_t i = 0; i < questions.size(); ++i) {
                 {

@@ -147,13 +147,17 @@ Result<capture::BundleAnalysis> Analyst::analyse(const std::string &bundle) {
     ::prlimit(*child, RLIMIT_FSIZE, &answer, nullptr);
 
     const UniqueFd handle(static_cast<int>(::syscall(SYS_pidfd_open, *child, 0)));
+    const int no_handle = handle ? 0 : errno;
     pollfd waiting[] = {{handle.get(), POLLIN, 0}, {stop_fd_.get(), POLLIN, 0}};
-    const int ready = capture::retry([&] { return ::poll(waiting, std::size(waiting), patience_ms); });
+    const int ready =
+        handle ? capture::retry([&] { return ::poll(waiting, std::size(waiting), patience_ms); }) : -1;
     const bool ended = handle && ready > 0 && waiting[0].revents;
     if (!ended)
         ::kill(-*child, SIGKILL); // it leads a group of its own: what it started ends with it
     int status = 0;
     capture::retry([&] { return ::waitpid(*child, &status, 0); });
+    if (!handle)
+        return fail(Error::system("pidfd_open", no_handle));
     if (!ended)
         return fail(ready == 0 ? fmt::format("it took more than {} s", patience_ms / 1000) : "incidentd is stopping");
     if (WIFSIGNALED(status))

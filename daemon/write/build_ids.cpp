@@ -73,9 +73,11 @@ void read_all(Reading &reading, const std::optional<capture::ProcessDir> &proces
 
 } // namespace
 
-BuildIds BuildIds::read(const capture::OsRoots &os, const capture::ProcessRef &process, const capture::Maps &maps,
-                        const std::string &exe, std::chrono::milliseconds deadline) {
+BuildIds BuildIds::read(const capture::OsRoots &os, const capture::Subject &subject, const capture::Maps &maps,
+                        const std::string &exe, std::chrono::milliseconds patience) {
     const auto begin = capture::Clock::now();
+    const capture::ProcessRef process = subject.process;
+    const auto deadline = capture::patience_with(subject, patience);
     constexpr std::string_view deleted = " (deleted)";
     std::string program = exe;
     if (program.ends_with(deleted))
@@ -91,6 +93,7 @@ BuildIds BuildIds::read(const capture::OsRoots &os, const capture::ProcessRef &p
     auto reading = std::make_shared<Reading>();
     reading->under_way = fmt::format("{}/{}", os.proc, process.pid);
     const auto ran = capture::run_bounded(
+        subject,
         [reading, os, process, files, program] { read_all(*reading, still_there(os, process), files, program); },
         begin + deadline, capture::Awaits::File);
 
@@ -112,7 +115,7 @@ BuildIds BuildIds::read(const capture::OsRoots &os, const capture::ProcessRef &p
         add(fmt::format("{} did not answer within {} ms: it and those behind it go without", reading->under_way,
                         deadline.count()));
     else if (ran == capture::Ran::Refused)
-        add("not begun: too many files read earlier do not answer");
+        add("not begun: too many files read earlier for this process or its user do not answer");
     if (left_out)
         add(fmt::format("{} of {} mapped files were not looked at", left_out, left_out + files_max));
     ids.result_.ok = error.empty();

@@ -6,8 +6,8 @@
 #pragma once
 
 #include "capture/collect/collect.h"
+#include "capture/collect/hanging.h"
 #include "capture/os/maps.h"
-#include "capture/os/process_ref.h"
 
 #include <chrono>
 #include <cstdint>
@@ -19,12 +19,12 @@ namespace incident::daemon {
 class BuildIds {
 public:
     static constexpr std::size_t files_max = 4096;
-    static constexpr std::chrono::milliseconds patience{5000};
+    static constexpr std::chrono::milliseconds longest{5000};
 
     // Reads the build-ids of the files whose code is mapped.  maps: as collected from the process, which may be dead;
     // exe: the path of its executable.
-    static BuildIds read(const capture::OsRoots &os, const capture::ProcessRef &process, const capture::Maps &maps,
-                         const std::string &exe, std::chrono::milliseconds deadline = patience);
+    static BuildIds read(const capture::OsRoots &os, const capture::Subject &subject, const capture::Maps &maps,
+                         const std::string &exe, std::chrono::milliseconds patience = longest);
 
     // "" if the file has none, or is not proven to be the mapped one.
     std::string of(const std::string &path, std::uint64_t inode) const;

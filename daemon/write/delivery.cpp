@@ -19,6 +19,7 @@ namespace incident::daemon {
 namespace {
 
 constexpr std::uint64_t core_look_ns = 100'000'000;
+constexpr std::chrono::seconds journal_patience{5}; // at the end; what is not told by then the next start tells
 constexpr std::uint64_t hook_patience_ns = 5'000'000'000; // at the end; systemd may be shutting down itself
 
 std::string short_id() {
@@ -79,6 +80,10 @@ Status Delivery::open_state(const std::string &state) {
     if (!writer)
         return fail(writer.error());
     writer_ = std::move(*writer);
+    auto reporter = Reporter::start();
+    if (!reporter)
+        return fail(reporter.error());
+    reporter_ = std::move(*reporter);
     const std::string program = config_.capture.analyse ? Analyst::find_program() : "";
     if (config_.capture.analyse && program.empty())
         spdlog::warn("incidentctl is not beside this program nor installed: incidents are explained when looked at");
@@ -98,6 +103,8 @@ Status Delivery::attach(EventLoop &loop) {
     core_timer_ = *look;
     hook_.attach(loop);
     report_late();
+    if (auto told = loop.on_readable(reporter_->fd(), [this] { on_told(); }); !told)
+        return told;
     return loop.on_readable(writer_->fd(), [this] { on_written(); });
 }
 
@@ -158,7 +165,7 @@ bool Delivery::keep(Assembly &assembly) {
 }
 
 void Delivery::on_written() {
-    for (const auto &result : writer_->take_results()) {
+    for (auto &result : writer_->take_results()) {
         counters_.removed += result.removed;
         if (!result.error.empty())
             spdlog::error("incident {}: {}", result.name, result.error);
@@ -203,12 +210,27 @@ void Delivery::on_committed(const WriteResult &result) {
     no_longer_awaits(result.name, Awaited::Nothing);
 }
 
-void Delivery::on_reported(const WriteResult &result) {
-    if (!result.gone)
-        hook_.start(result.name, clock_ns(CLOCK_MONOTONIC));
-    if (!result.error.empty())
-        return; // the next start tries again
-    if (const auto marked = incidents_.set_reported(result.name, true); !marked)
+void Delivery::on_reported(WriteResult &result) {
+    if (result.gone) {
+        mark_reported(result.name);
+        return;
+    }
+    hook_.start(result.name, clock_ns(CLOCK_MONOTONIC));
+    // What is not sent the next start tries again.
+    if (result.error.empty() && !reporter_->submit(result.name, std::move(result.entry)))
+        spdlog::error("incident {}: too many wait for the journal: the next start tells of it", result.name);
+}
+
+void Delivery::on_told() {
+    for (const auto &told : reporter_->take_told())
+        if (told.sent)
+            mark_reported(told.name);
+        else
+            spdlog::error("incident {}: {}", told.name, told.sent.error().what);
+}
+
+void Delivery::mark_reported(const std::string &bundle) {
+    if (const auto marked = incidents_.set_reported(bundle, true); !marked)
         spdlog::error("{}", marked.error().what);
 }
 
@@ -258,6 +280,9 @@ void Delivery::finish(const std::function<void()> &alive) {
     for (const auto &[bundle, unknown] : std::exchange(awaited_, {}))
         writer_->submit(ReportJob{bundle});
     drain(alive);
+    const auto until = std::chrono::steady_clock::now() + journal_patience;
+    for (; reporter_->pending() != 0 && std::chrono::steady_clock::now() < until; on_told())
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
     hook_.finish(hook_patience_ns);
 }
 
@@ -268,6 +293,7 @@ void Delivery::add_status(nlohmann::ordered_json &status) const {
                           {"started", hook.started},
                           {"failed", hook.failed},
                           {"suppressed", hook.suppressed}};
+    status["untold"] = reporter_->pending();
     const AnalystCounters analyses = analyst_->counters();
     status["analyses"] = {{"done", analyses.done},
                           {"pending", analyst_->pending()},

@@ -7,6 +7,7 @@
 #include "daemon/write/analyst.h"
 #include "daemon/write/core_follower.h"
 #include "daemon/write/hook.h"
+#include "daemon/write/reporter.h"
 #include "daemon/write/writer.h"
 #include "rules/engine/storm.h"
 #include "rules/files/config.h"
@@ -65,7 +66,9 @@ private:
     void drain(const std::function<void()> &alive);
     void on_written();
     void on_committed(const WriteResult &result);
-    void on_reported(const WriteResult &result);
+    void on_reported(WriteResult &result);
+    void on_told();
+    void mark_reported(const std::string &bundle);
     void on_cores();
     // Reports the bundle if `known` was the last thing it waited for.
     void no_longer_awaits(const std::string &bundle, Awaited known);
@@ -78,6 +81,7 @@ private:
     CoreFollower cores_;
     std::optional<capture::Gap> gap_;
     std::unique_ptr<Writer> writer_;
+    std::unique_ptr<Reporter> reporter_;
     std::unique_ptr<Analyst> analyst_; // passes its results to the writer
     std::map<std::string, Written> core_wanted_;
     std::map<std::string, std::set<Awaited>> awaited_; // what must still become known before a bundle is reported

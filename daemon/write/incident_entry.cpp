@@ -75,7 +75,7 @@ void add_coredump_fields(Fields &fields, const Json &incident) {
 
 } // namespace
 
-std::vector<std::string> incident_fields(const Json &incident, const std::string &path) {
+EntryFields incident_fields(const Json &incident, const std::string &path) {
     Fields fields;
     // What people read is escaped, for journalctl -x prints the catalogue's fields as they are; the others
     // (comm, command line) are the process's own words.
@@ -104,14 +104,17 @@ std::vector<std::string> incident_fields(const Json &incident, const std::string
     return fields.take();
 }
 
-Status send_incident_entry(const capture::Bundle &bundle, const std::string &path) {
+Result<EntryFields> incident_entry(const capture::Bundle &bundle, const std::string &path) {
     const auto bytes = bundle.read("incident.json", incident_max);
     if (!bytes)
         return fail(bytes.error());
     const Json incident = Json::parse(*bytes, nullptr, false);
     if (!incident.is_object())
         return fail("incident.json: not a JSON object");
-    const auto fields = incident_fields(incident, path);
+    return incident_fields(incident, path);
+}
+
+Status send_incident_entry(const EntryFields &fields) {
     std::vector<iovec> parts;
     parts.reserve(fields.size());
     for (const std::string &field : fields)

@@ -22,9 +22,11 @@ inline constexpr const char *backtrace_message_id = "1f4e0a44a88649939aaea34fc6d
 
 // Each field is "NAME=value", and a value may hold any bytes.  incident: the incident.json of a bundle; path: the
 // bundle's.
-std::vector<std::string> incident_fields(const nlohmann::json &incident, const std::string &path);
+using EntryFields = std::vector<std::string>;
+EntryFields incident_fields(const nlohmann::json &incident, const std::string &path);
+Result<EntryFields> incident_entry(const capture::Bundle &bundle, const std::string &path); // of a committed bundle
 
-// Sends the entry of a committed bundle.  If there is no journal, nothing is sent, and that is no error.
-Status send_incident_entry(const capture::Bundle &bundle, const std::string &path);
+// Waits as long as journald does not read.  If there is no journal, nothing is sent, and that is no error.
+Status send_incident_entry(const EntryFields &fields);
 
 } // namespace incident::daemon

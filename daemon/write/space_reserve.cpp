@@ -1,5 +1,6 @@
 #include "daemon/write/space_reserve.h"
 
+#include "capture/os/dir_at.h"
 #include "capture/os/unique_fd.h"
 
 #include <fcntl.h>
@@ -15,6 +16,7 @@ namespace incident::daemon {
 namespace {
 
 constexpr const char *reserve_name = ".reserve"; // no bundle's name
+constexpr std::chrono::minutes after_an_error{1};
 constexpr std::size_t most_entropy = 256;        // in one call, getentropy(3)
 
 // The bytes are random, because a file system that compresses or finds duplicates would keep no space for others.
@@ -25,7 +27,7 @@ Status fill(int fd, std::uint64_t bytes) {
             if (::getentropy(block.data() + at, most_entropy) != 0)
                 return fail(Error::system("getentropy"));
         const auto part = static_cast<std::size_t>(std::min<std::uint64_t>(bytes, block.size()));
-        const ssize_t written = ::write(fd, block.data(), part);
+        const ssize_t written = capture::retry([&] { return ::write(fd, block.data(), part); });
         if (written <= 0)
             return fail(Error::system("write the reserve of space"));
         bytes -= static_cast<std::uint64_t>(written);
@@ -44,20 +46,19 @@ SpaceReserve::SpaceReserve(int directory, std::uint64_t bytes) : directory_(dire
 }
 
 Status SpaceReserve::hold(std::uint64_t free) {
-    if (held_ || bytes_ == 0 || free / ease < bytes_)
+    const auto now = std::chrono::steady_clock::now();
+    if (held_ || bytes_ == 0 || free / ease < bytes_ || now < not_before_)
         return {};
+    not_before_ = now + after_an_error;
     const UniqueFd fd(::openat(directory_, reserve_name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-    if (!fd) {
-        const int code = errno;
-        bytes_ = 0;
-        return fail(Error::system("make the reserve of space", code));
-    }
+    if (!fd)
+        return fail(Error::system("make the reserve of space"));
     if (auto filled = fill(fd.get(), bytes_); !filled) {
         (void)::unlinkat(directory_, reserve_name, 0);
-        bytes_ = 0; // said once
         return filled;
     }
     held_ = true;
+    not_before_ = {};
     return {};
 }
 

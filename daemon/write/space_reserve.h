@@ -4,6 +4,7 @@
 
 #include "capture/os/result.h"
 
+#include <chrono>
 #include <cstdint>
 
 namespace incident::daemon {
@@ -17,8 +18,8 @@ public:
     SpaceReserve(int directory, std::uint64_t bytes);
 
     bool held() const { return held_; }
-    // Makes the file if it is not there and `free` bytes are enough of room for it.  After an error it is not tried
-    // again.
+    // Makes the file if it is not there and `free` bytes are enough of room for it.  After an error it is tried again
+    // when a minute has passed.
     Status hold(std::uint64_t free);
     Status give_up();
 
@@ -26,6 +27,7 @@ private:
     int directory_;
     std::uint64_t bytes_;
     bool held_ = false;
+    std::chrono::steady_clock::time_point not_before_; // it is tried again
 };
 
 } // namespace incident::daemon

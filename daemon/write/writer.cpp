@@ -5,27 +5,21 @@
 #include "daemon/facts/facts.h"
 #include "daemon/os/clocks.h"
 #include "daemon/record/kernel_symbols.h"
+#include "daemon/write/attempts.h"
 #include "daemon/write/build_ids.h"
-#include "daemon/write/incident_entry.h"
 
 #include <spdlog/spdlog.h>
 #include <sys/eventfd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
+#include <exception>
 
 namespace incident::daemon {
 
 namespace {
 
 constexpr std::chrono::seconds host_log_slice{30};
-
-// Errors that may be gone in a moment: a file, a page or a descriptor that was not to be had.  The incident is still in
-// memory, so it is tried again.
-constexpr std::array passing_errors{EIO, ENOMEM, EMFILE, ENFILE, EINTR, EAGAIN};
-constexpr int most_attempts = 4;
-constexpr std::chrono::milliseconds first_pause{50}; // then twice as long each time
 
 bool is_full(const Error &error) {
     return error.code == ENOSPC || error.code == EDQUOT;
@@ -137,18 +131,34 @@ void Writer::run() {
         busy_ = true;
         lock.unlock();
         const std::uint64_t removed = retention_.removed();
-        WriteResult result;
-        if (auto *write_job = std::get_if<WriteJob>(&job))
-            result = write(*write_job);
-        else if (auto *amend_job = std::get_if<AmendJob>(&job))
-            result = amend(*amend_job);
-        else
-            result = report(std::get<ReportJob>(job));
+        WriteResult result = done(job);
         result.removed = retention_.removed() - removed;
         lock.lock();
         busy_ = false;
         results_.push_back(std::move(result));
         ::eventfd_write(wake_.get(), 1);
+    }
+}
+
+// One for which there is no memory is lost, and not the daemon with all that wait behind it.
+WriteResult Writer::done(Job &job) {
+    try {
+        if (auto *write_job = std::get_if<WriteJob>(&job))
+            return write(*write_job);
+        if (auto *amend_job = std::get_if<AmendJob>(&job))
+            return amend(*amend_job);
+        return report(std::get<ReportJob>(job));
+    } catch (const std::exception &error) {
+        WriteResult result;
+        result.name = std::visit([](const auto &any) { return any.name; }, job);
+        result.reported = std::holds_alternative<ReportJob>(job);
+        if (const auto *amend_job = std::get_if<AmendJob>(&job)) {
+            result.amended = true;
+            result.analysed = !std::holds_alternative<capture::CoreLink>(amend_job->news);
+        }
+        result.error = error.what();
+        result.error_code = ENOMEM;
+        return result;
     }
 }
 
@@ -166,7 +176,7 @@ WriteResult Writer::write(WriteJob &job) {
 
     kernel_symbols().next_incident();
     const std::string *maps = incident.collected.file("process/maps");
-    const auto build_ids = BuildIds::read(os_, capture::process_of(event.h),
+    const auto build_ids = BuildIds::read(os_, {capture::process_of(event.h), incident.facts.uid},
                                           maps ? capture::Maps::parse(*maps) : capture::Maps(), incident.facts.exe);
     if (event.h.tgid)
         incident.collected.results.push_back(build_ids.result());
@@ -227,77 +237,20 @@ Status Writer::with_room(const std::string &name, const Files &files, const std:
     }
     if (auto made = retention_.make_room(coming); !made) // no reason not to try
         spdlog::error("the budget of the incidents could not be kept: {}", made.error().what);
-    auto pause = first_pause;
+    Attempts attempts(name);
     Status written = write();
-    for (int attempts = 1; !written && attempts < most_attempts; ++attempts) {
+    for (; !written && attempts.left(); written = write()) {
         if (is_full(written.error())) {
             const auto made = retention_.make_room_on_a_full_disk(coming);
             if (!made)
                 spdlog::error("no room could be made for incident {}: {}", name, made.error().what);
             if (!made || !*made)
                 break;
-        } else if (std::ranges::find(passing_errors, written.error().code) != passing_errors.end()) {
-            spdlog::warn("incident {} is written again: {}", name, written.error().what);
-            std::this_thread::sleep_for(pause);
-            pause *= 2;
-        } else {
+        } else if (!attempts.may_pass(written.error())) {
             break;
         }
-        written = write();
     }
     return written;
-}
-
-WriteResult Writer::amend(AmendJob &job) {
-    const std::uint64_t begin = clock_ns(CLOCK_MONOTONIC);
-    WriteResult result;
-    result.name = job.name;
-    result.amended = true;
-    auto *core = std::get_if<capture::CoreLink>(&job.news);
-    auto *analysis = std::get_if<capture::BundleAnalysis>(&job.news);
-    result.analysed = core == nullptr;
-    if (!core && !analysis)
-        return result;
-    if (core)
-        result.summary = core->join == capture::Join::None ? core->reason : core->file;
-    else if (const auto verdict = analysis->document.find("verdict"); verdict != analysis->document.end())
-        if (const auto sentence = verdict->find("sentence"); sentence != verdict->end() && sentence->is_string())
-            result.summary = sentence->get<std::string>();
-    auto amended = [&]() -> Status {
-        const auto bundle = directory_.bundle(job.name);
-        if (!bundle)
-            return fail(bundle.error());
-        const auto incident = bundle->read("incident.json"), threads = bundle->read("threads.json"),
-                   timeline = bundle->read("timeline.jsonl");
-        for (const auto *file : {&incident, &threads, &timeline})
-            if (!*file)
-                return fail(file->error());
-        auto files = core ? capture::rerender_core(*incident, *threads, *timeline, *core)
-                          : capture::merge_analysis(*incident, *threads, *timeline, std::move(*analysis));
-        if (!files)
-            return fail(files.error());
-        return with_room(job.name, *files, [&] { return directory_.amend(job.name, *files); });
-    }();
-    retention_.changed(job.name);
-    if (!amended)
-        result.error = amended.error().what;
-    result.took_ns = clock_ns(CLOCK_MONOTONIC) - begin;
-    return result;
-}
-
-WriteResult Writer::report(const ReportJob &job) {
-    WriteResult result;
-    result.name = job.name;
-    result.reported = true;
-    retention_.finished(job.name);
-    const auto bundle = directory_.bundle(job.name);
-    if (!bundle) {
-        result.gone = true; // for space
-        return result;
-    }
-    if (auto sent = send_incident_entry(*bundle, directory_.path() + "/" + job.name); !sent)
-        result.error = sent.error().what;
-    return result;
 }
 
 } // namespace incident::daemon

@@ -6,6 +6,7 @@
 #include "capture/core/core_link.h"
 #include "capture/render/bundle_analysis.h"
 #include "daemon/assemble/assembly.h"
+#include "daemon/write/incident_entry.h"
 #include "daemon/write/retention.h"
 
 #include <condition_variable>
@@ -31,7 +32,7 @@ struct AmendJob {
     std::variant<capture::CoreLink, capture::BundleAnalysis, std::monostate> news;
 };
 
-// Asks for the report of a bundle, because its core and its analysis are known or will not come.
+// Asks for the journal entry of a bundle, because its core and its analysis are known or will not come.
 struct ReportJob {
     std::string name;
 };
@@ -46,6 +47,7 @@ struct WriteResult {
     std::string error;   // "" = done
     int error_code = 0;  // its errno, where it had one
     std::string summary; // one line, for the log
+    EntryFields entry;   // of a ReportJob
     std::uint64_t took_ns = 0;
     std::uint64_t since_trigger_ns = 0; // trigger event → committed
     std::uint64_t removed = 0;          // bundles that went for it
@@ -71,6 +73,8 @@ public:
 private:
     Writer(capture::IncidentsDir directory, capture::OsRoots os, Budget budget, UniqueFd wake);
     void run();
+    using Job = std::variant<WriteJob, AmendJob, ReportJob>;
+    WriteResult done(Job &job);
     WriteResult write(WriteJob &job);
     WriteResult amend(AmendJob &job);
     WriteResult report(const ReportJob &job);
@@ -83,7 +87,7 @@ private:
     UniqueFd wake_;
     mutable std::mutex mutex_;
     std::condition_variable work_;
-    std::deque<std::variant<WriteJob, AmendJob, ReportJob>> queue_;
+    std::deque<Job> queue_;
     std::vector<WriteResult> results_;
     std::size_t queued_bytes_ = 0;
     bool busy_ = false, stop_ = false;

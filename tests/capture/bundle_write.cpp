@@ -69,6 +69,17 @@ TEST_F(BundleWrite, RefusesWhatDoesNotBelongThere) {
     EXPECT_EQ(dir.begin(NAME).error().code, EEXIST);
 }
 
+// An attempt that failed may have failed to remove its files, too (no descriptor was left).
+TEST_F(BundleWrite, WhatAnEarlierAttemptLeftIsNoObstacle) {
+    write(".partial-" + NAME + "/process/maps", "of the first attempt");
+    auto partial = dir.begin(NAME);
+    ASSERT_TRUE(partial) << partial.error().what;
+    ASSERT_TRUE(partial->add("incident.json", "second"));
+    ASSERT_TRUE(partial->commit());
+    EXPECT_EQ(read(NAME, "incident.json"), "second");
+    EXPECT_FALSE(dir.bundle(NAME)->has("process/maps"));
+}
+
 TEST_F(BundleWrite, NeverReplacesABundle) {
     auto first = dir.begin(NAME);
     ASSERT_TRUE(first->add("incident.json", "first"));

@@ -1,4 +1,5 @@
 #include "capture/collect/collect.h"
+#include "capture/collect/hanging.h"
 #include "capture/os/proc_stat.h"
 
 #include <gmock/gmock.h>
@@ -14,6 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -236,6 +238,65 @@ TEST_F(CollectSpoiled, AReadThatHangsIsLeftBehind) {
     ::close(::open(at("cmdline").c_str(), O_WRONLY | O_CLOEXEC)); // lets it go
 }
 
+// What hangs on one user's processes takes nothing from another's.
+TEST_F(CollectSpoiled, EachUserMayMakeSoManyHang) {
+    CollectLimits limits;
+    limits.deadline = std::chrono::milliseconds(1);
+    limits.uid = 7;
+    const auto process = [&](std::uint32_t pid) { return root + "/unified/proc/" + std::to_string(pid); };
+    const auto is_refused = [&](std::uint32_t pid) {
+        Collected into;
+        collect_process(tree("unified", root), {pid, {START}}, limits, into);
+        return result(into, "maps")->error == "not begun: too many earlier collectors hang on this process or its user";
+    };
+    std::vector<std::uint32_t> pids;
+    for (std::uint32_t pid = 2000; pid < 2010; ++pid) {
+        std::filesystem::create_directory(process(pid));
+        ASSERT_EQ(::mkfifo((process(pid) + "/stat").c_str(), 0600), 0); // open() waits for a writer
+        pids.push_back(pid);
+    }
+    EXPECT_EQ(std::ranges::count_if(pids, is_refused), 2);
+    EXPECT_TRUE(is_refused(1234)) << "of the same user, though nothing hangs on it";
+    limits = unhurried_process();
+    limits.uid = 8;
+    EXPECT_NE(collect(limits).file("process/maps"), nullptr);
+    EXPECT_TRUE(result(collect(limits), "stat")->ok);
+    limits.uid = 7;
+    bool taken = false; // and those of the first user are, when the readers have returned
+    for (int i = 0; i < 1000 && !taken; ++i) {
+        for (const std::uint32_t pid : pids)
+            ::close(::open((process(pid) + "/stat").c_str(), O_RDWR | O_CLOEXEC));
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        taken = !is_refused(1234);
+    }
+    EXPECT_TRUE(taken);
+}
+
+TEST(HangingReaders, AreCountedByProcessUserAndHost) {
+    Hanging hanging;
+    const auto of = [](std::uint32_t pid, std::uint32_t uid) { return Subject{{pid, {1}}, uid}; };
+    const auto fill = [&](const Subject &subject) {
+        int added = 0;
+        for (; !hanging.full(subject); ++added)
+            hanging.add(subject);
+        return added;
+    };
+    EXPECT_EQ(fill(of(1, 7)), Hanging::process_max);
+    EXPECT_EQ(fill({{1, {2}}, 7}), Hanging::process_max) << "the pid is another process's now";
+    EXPECT_EQ(fill(of(2, 7)) + fill(of(3, 7)), Hanging::user_max - 2 * Hanging::process_max);
+    EXPECT_EQ(fill(of(4, 7)), 0);
+    EXPECT_EQ(hanging.of_user(of(4, 7)), Hanging::user_max);
+    EXPECT_EQ(fill(of(4, 8)), Hanging::process_max);
+    EXPECT_EQ(fill({}), Hanging::host_max) << "of no process";
+    int all = Hanging::user_max + Hanging::process_max;
+    for (std::uint32_t uid = 100; uid < 200; ++uid)
+        all += fill(of(uid, uid));
+    EXPECT_EQ(all, Hanging::users_max);
+    for (int i = 0; i < Hanging::process_max; ++i)
+        hanging.remove(of(1, 7));
+    EXPECT_EQ(fill(of(5, 7)), Hanging::process_max);
+}
+
 TEST_F(CollectSpoiled, NotSoManyAreLeftBehindThatTheyHarm) {
     std::filesystem::rename(at("stat"), at("whole"));
     ASSERT_EQ(::mkfifo(at("stat").c_str(), 0600), 0);
@@ -244,8 +305,8 @@ TEST_F(CollectSpoiled, NotSoManyAreLeftBehindThatTheyHarm) {
     int refused = 0;
     for (int i = 0; i < 10; ++i)
         refused +=
-            result(collect(limits), "maps")->error == "not begun: too many earlier collectors hang in the kernel";
-    EXPECT_GE(refused, 2);
+            result(collect(limits), "maps")->error == "not begun: too many earlier collectors hang on this process or its user";
+    EXPECT_GE(refused, 8);
     // And they are counted down when they return.
     std::filesystem::rename(at("stat"), at("fifo"));
     std::filesystem::rename(at("whole"), at("stat"));

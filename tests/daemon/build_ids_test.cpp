@@ -83,7 +83,7 @@ protected:
         child = -1;
     }
     BuildIds read(const capture::OsRoots &os = {}) const {
-        return BuildIds::read(os, {static_cast<std::uint32_t>(pid()), {start_ns}}, maps, "/bin/app");
+        return BuildIds::read(os, {{static_cast<std::uint32_t>(pid()), {start_ns}}, 0}, maps, "/bin/app");
     }
     pid_t pid() const { return child > 0 ? child : ended; }
     std::string of_library(const BuildIds &ids) const {
@@ -151,7 +151,7 @@ TEST_F(ProcessBuildIds, WhatNeverAnswersIsWaitedForNoLongerThanTheDeadline) {
     ASSERT_EQ(::mkfifo((process / "stat").c_str(), 0600), 0); // nobody ever writes: it is opened for ever
     capture::OsRoots os;
     os.proc = root / "proc";
-    const auto ids = BuildIds::read(os, {77, {1}}, {}, "/bin/app", std::chrono::milliseconds(20));
+    const auto ids = BuildIds::read(os, {{77, {1}}, 0}, {}, "/bin/app", std::chrono::milliseconds(20));
     EXPECT_THAT(ids.result().error, HasSubstr("did not answer within 20 ms"));
     const int writer = ::open((process / "stat").c_str(), O_WRONLY | O_CLOEXEC); // lets the reader go
     ::close(writer);

@@ -30,6 +30,7 @@ const char *name_of(rules::Allocations level) {
 std::optional<capture::Maps> read_maps(const capture::OsRoots &os, std::uint32_t pid) {
     auto text = std::make_shared<std::string>();
     const auto ran = capture::run_bounded(
+        capture::subject_of(os, pid),
         [text, path = fmt::format("{}/{}/maps", os.proc, pid)] {
             std::ifstream file(path, std::ios::binary);
             std::string part(64 * 1024, '\0');
@@ -64,7 +65,7 @@ void set_ranges(const capture::Maps &maps, bpf::heap_account &settings) {
 
 // The mapped file itself.
 Result<TargetFile> open_mapping(const capture::OsRoots &os, std::uint32_t pid, const capture::Mapping &mapping) {
-    return capture::within<TargetFile>(file_patience, [os, pid, mapping]() -> Result<TargetFile> {
+    return capture::within<TargetFile>(capture::subject_of(os, pid), file_patience, [os, pid, mapping]() -> Result<TargetFile> {
         const auto process = capture::ProcessDir::open(os, pid);
         if (!process)
             return fail(process.error());

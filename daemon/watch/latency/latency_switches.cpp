@@ -26,7 +26,7 @@ void LatencyProbes::look_for_switches(std::uint32_t pid, std::uint64_t now) {
     if (names.empty())
         return;
     const auto seen = capture::within<SwitchingFiles::Process>(
-        mappings_patience,
+        capture::subject_of(tools_.os, pid), mappings_patience,
         [switching = tools_.switching, os = tools_.os, pid, names]() -> Result<SwitchingFiles::Process> {
             return switching->in(os, pid, names);
         });

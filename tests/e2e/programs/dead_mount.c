@@ -1,0 +1,125 @@
+/* dead_mount DIRECTORY: a file system there (FUSE) that answers for names and sizes, and never a read: what a network
+ * file system is whose server is gone.  It has one file, "file".  Ends, and lets all readers go, when its input ends.
+ *
+ * dead_mount --map FILE UID: as that user, maps the file's code and dies by SIGSEGV. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/fuse.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum { FILE_NODE = 2, FILE_BYTES = 1 << 20 };
+
+static void need(int done, const char *what) {
+    if (!done) {
+        perror(what);
+        exit(1);
+    }
+}
+
+static struct fuse_attr attributes(uint64_t node) {
+    struct fuse_attr attr = {.ino = node, .nlink = 1, .blksize = 4096};
+    attr.mode = node == FUSE_ROOT_ID ? S_IFDIR | 0755 : S_IFREG | 0755;
+    attr.size = node == FUSE_ROOT_ID ? 0 : FILE_BYTES;
+    return attr;
+}
+
+static void reply(int fuse, uint64_t unique, int error, const void *body, size_t length) {
+    struct fuse_out_header head = {.len = sizeof head + length, .error = error, .unique = unique};
+    struct iovec parts[] = {{&head, sizeof head}, {(void *)body, length}};
+    if (writev(fuse, parts, length ? 2 : 1) < 0 && errno != ENOENT)
+        perror("reply");
+}
+
+static void answer(int fuse, const struct fuse_in_header *in, const void *body) {
+    const uint64_t forever = 1 << 30;
+    switch (in->opcode) {
+    case FUSE_INIT: {
+        const struct fuse_init_in *asked = body;
+        struct fuse_init_out out = {.major = 7, .minor = asked->minor < 31 ? asked->minor : 31, .max_write = 4096};
+        reply(fuse, in->unique, 0, &out, sizeof out);
+        return;
+    }
+    case FUSE_LOOKUP: {
+        struct fuse_entry_out out = {.nodeid = FILE_NODE, .entry_valid = forever, .attr_valid = forever};
+        out.attr = attributes(FILE_NODE);
+        if (strcmp(body, "file") == 0)
+            reply(fuse, in->unique, 0, &out, sizeof out);
+        else
+            reply(fuse, in->unique, -ENOENT, NULL, 0);
+        return;
+    }
+    case FUSE_GETATTR: {
+        struct fuse_attr_out out = {.attr_valid = forever, .attr = attributes(in->nodeid)};
+        reply(fuse, in->unique, 0, &out, sizeof out);
+        return;
+    }
+    case FUSE_OPEN:
+    case FUSE_OPENDIR: {
+        struct fuse_open_out out = {.fh = 1};
+        reply(fuse, in->unique, 0, &out, sizeof out);
+        return;
+    }
+    case FUSE_READ:
+        return; /* never */
+    case FUSE_FORGET:
+    case FUSE_BATCH_FORGET:
+    case FUSE_INTERRUPT:
+        return; /* want no answer */
+    case FUSE_FLUSH:
+    case FUSE_RELEASE:
+    case FUSE_RELEASEDIR:
+    case FUSE_ACCESS:
+        reply(fuse, in->unique, 0, NULL, 0);
+        return;
+    default:
+        reply(fuse, in->unique, -ENOSYS, NULL, 0);
+    }
+}
+
+static int serve(const char *directory) {
+    static char request[1 << 17];
+    char options[128];
+    int fuse = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+    need(fuse >= 0, "/dev/fuse");
+    snprintf(options, sizeof options, "fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other", fuse);
+    need(mount("dead", directory, "fuse", MS_NODEV, options) == 0, "mount");
+    puts("ready");
+    fflush(stdout);
+    struct pollfd from[] = {{fuse, POLLIN, 0}, {STDIN_FILENO, POLLIN, 0}};
+    while (poll(from, 2, -1) > 0 && !from[1].revents) {
+        const ssize_t got = from[0].revents ? read(fuse, request, sizeof request) : 0;
+        if (got >= (ssize_t)sizeof(struct fuse_in_header))
+            answer(fuse, (struct fuse_in_header *)request, request + sizeof(struct fuse_in_header));
+        else if (got < 0 && errno == ENODEV)
+            break; /* unmounted */
+    }
+    umount2(directory, MNT_DETACH);
+    return 0;
+}
+
+static int die_with(const char *file, uid_t uid) {
+    const struct rlimit no_core = {1, 1}; /* its first page would be read for it */
+    need(setrlimit(RLIMIT_CORE, &no_core) == 0, "setrlimit");
+    int fd = open(file, O_RDONLY);
+    need(fd >= 0, file);
+    need(setgroups(0, NULL) == 0 && setgid(uid) == 0 && setuid(uid) == 0, "setuid");
+    need(mmap(NULL, FILE_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0) != MAP_FAILED, "mmap");
+    return *(volatile int *)0;
+}
+
+int main(int argc, char **argv) {
+    if (argc == 4 && strcmp(argv[1], "--map") == 0)
+        return die_with(argv[2], atoi(argv[3]));
+    return argc == 2 ? serve(argv[1]) : 2;
+}
