@@ -324,7 +324,7 @@ void Daemon::dump(Assembly &assembly) {
         return;
     if (record.sent) {
         if (record.by_kernel)
-            dumps_->allow(now); // the next
+            dumps_->sent_by_kernel(assembly.facts, now);
         else
             assembler_->expect_death(process_of(subject.h));
         spdlog::info("rule {}: {} sent to pid {} ({}) by the {}", assembly.rule->name, record.signal, subject.h.tgid,
