@@ -57,7 +57,7 @@ void collect_host(const OsRoots &os, std::chrono::seconds log, const CollectLimi
 // What is known of a living process, for matching; strings are empty if not known.
 struct ProcessIdentity {
     std::string comm, exe, cgroup, unit, cmdline, container;
-    std::uint32_t uid = 0;
+    std::uint32_t real_uid = 0, uid = 0; // uid: effective
     std::uint64_t start_ticks = 0;
 };
 Result<ProcessIdentity> identify(const OsRoots &os, std::uint32_t pid);

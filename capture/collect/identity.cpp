@@ -70,6 +70,7 @@ Result<ProcessIdentity> identify(const OsRoots &os, std::uint32_t pid) {
         const std::size_t tab = uids.find('\t');
         if (tab != std::string_view::npos)
             (void)std::from_chars(uids.data() + tab + 1, uids.data() + uids.size(), identity.uid);
+        (void)std::from_chars(uids.data(), uids.data() + uids.size(), identity.real_uid);
     }
     UniqueFd live(::openat(dir->live(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (live)

@@ -183,13 +183,15 @@ bool Assembler::complete(const Key &key, const Assembly &assembly) {
            assembly.input.process.threads.size() >= entry->threads_sent;
 }
 
-bool Assembler::tend(std::uint64_t now_ns) {
+bool Assembler::tend(std::uint64_t now_ns, bool read_to_its_end) {
     std::vector<Key> over;
     bool again = false;
     for (auto &[key, assembly] : assemblies_) {
         const bool overdue = now_ns - std::min(now_ns, assembly.last_event_ns) > deadline_ns_;
-        if (!assembly.closed && (complete(key, assembly) || overdue))
-            close(key, assembly, overdue && !complete(key, assembly));
+        const bool lives_on = key.tid || key.process.pid == 0;
+        const bool whole = (read_to_its_end || !lives_on) && complete(key, assembly);
+        if (!assembly.closed && (whole || overdue))
+            close(key, assembly, !whole);
         if (!assembly.closed) {
             again = true;
             continue;
@@ -201,7 +203,7 @@ bool Assembler::tend(std::uint64_t now_ns) {
     }
     for (const auto &key : over)
         forget(key);
-    if (!again) {
+    if (!again && read_to_its_end) {
         quiet_losses_ = recorder_.loss_counts();
         returns_.clear(); // of threads whose own event found no room
     }

@@ -74,9 +74,10 @@ public:
     void take(std::span<const std::uint8_t> bytes);
     // Takes what user space has seen itself, such as a passed deadline or grown memory.
     void occur(Occurrence occurrence);
-    // Closes what is complete or overdue.  Call it when the ring buffer has been read to its end.  true: an assembly is
-    // still open, so call again soon.
-    bool tend(std::uint64_t now_ns);
+    // Closes what is complete or overdue.  read_to_its_end: no event waits.  While events come faster than they can be
+    // handled, call it nevertheless: then what only their end completes is closed when it is overdue.  true: an
+    // assembly is still open, so call again soon.
+    bool tend(std::uint64_t now_ns, bool read_to_its_end = true);
     // Closes everything now, as if the deadline had passed, because the daemon stops.
     void close_all();
     // Finds deaths whose event was lost because the ring buffer was full.  Makes assemblies from what the process table

@@ -4,6 +4,7 @@
 #include "capture/decode/kernel_path.h"
 #include "daemon/facts/facts.h"
 #include "daemon/os/clocks.h"
+#include "rules/model/user.h"
 
 #include <spdlog/spdlog.h>
 
@@ -42,6 +43,7 @@ void Assembler::occur(Occurrence occurrence) {
     add_ignored(assembly.input.trigger, event);
     assembly.facts.comm.copy(event.leader_comm, COMM_LEN - 1);
     occurrence.comm.copy(event.comm, COMM_LEN - 1);
+    event.uid = rules::uid_of(assembly.facts);
     assembly.input.clocks = clock_.read(boot_id_);
     assembly.input.trigger_seen = assembly.input.clocks.monotonic;
     assembly.last_event_ns = assembly.input.clocks.monotonic.ns;

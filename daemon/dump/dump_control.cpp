@@ -2,6 +2,7 @@
 
 #include "daemon/facts/facts.h"
 #include "rules/model/match.h"
+#include "rules/model/user.h"
 
 #include <spdlog/spdlog.h>
 
@@ -25,9 +26,11 @@ void DumpControl::allow(std::uint64_t now_ns) {
         hour().take_back_lent(now_ns);
     else if (auto lent = hour().lend(now_ns); !lent)
         spdlog::debug("the kernel side may send no signal by itself: {}", lent.error().what);
-    const bool changed = host.settings != core_settings_;
+    auto barred = hour().barred(now_ns);
+    const bool changed = host.settings != core_settings_ || barred != barred_;
     if (changed) {
         core_settings_ = std::move(host.settings);
+        barred_ = std::move(barred);
         ++round_;
     }
     recorder_.set_dump_terms(
@@ -60,8 +63,9 @@ void DumpControl::permit(const bpf::trigger_head &asked) {
         if (look == looks.end())
             look = looks.emplace(signal, dumper_.look(process_of(*entry), signal)).first;
         const auto &[objection, now, core_limit] = look->second;
-        if (!objection.empty() || (permit.rules && core_limit != permit.core_limit) ||
-            !objection_to(*rule, now).empty() || now.uid != asked.key.uid || now.comm != text_of(asked.key.comm)) {
+        if (!objection.empty() || barred_.contains(rules::user_of(now)) ||
+            (permit.rules && core_limit != permit.core_limit) || !objection_to(*rule, now).empty() ||
+            now.uid != asked.key.uid || now.comm != text_of(asked.key.comm)) {
             spdlog::debug("rule {}: no permit for pid {}: {}", assigned.rule, permit.tgid, objection);
             continue;
         }
@@ -79,6 +83,11 @@ std::string DumpControl::objection_to(const rules::Rule &fired, const rules::Pro
     if (const std::string why = rules::mismatch(rule->match, now); !why.empty())
         return "the rule is not about the process as it is now: " + why;
     return {};
+}
+
+void DumpControl::sent_by_kernel(const rules::ProcessFacts &process, std::uint64_t now_ns) {
+    hour().used_lent(rules::user_of(process), now_ns);
+    allow(now_ns); // the next
 }
 
 capture::DumpRecord DumpControl::dump(const rules::Rule &fired, const rules::ProcessFacts &process,

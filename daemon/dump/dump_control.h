@@ -6,6 +6,7 @@
 #include "daemon/plan/rules_in_force.h"
 #include "daemon/record/recorder.h"
 
+#include <set>
 #include <string>
 
 namespace incident::daemon {
@@ -23,6 +24,8 @@ public:
     void allow(std::uint64_t now_ns);
     // Answers whether the kernel side may make that process dump core.
     void permit(const bpf::trigger_head &asked);
+    // The kernel side has made this process dump core.
+    void sent_by_kernel(const rules::ProcessFacts &process, std::uint64_t now_ns);
     // Makes a process dump core for a rule that has fired, if nothing speaks against it now.  process: as it was when
     // the rule fired.
     capture::DumpRecord dump(const rules::Rule &fired, const rules::ProcessFacts &process, std::uint32_t dumpable,
@@ -38,8 +41,9 @@ private:
     Recorder &recorder_;
     const RulesInForce &rules_;
     Dumper dumper_;
-    std::string core_settings_; // the host's, as last seen
-    std::uint32_t round_ = 0;   // how often they have changed; permits of another round are void
+    std::string core_settings_;      // the host's, as last seen
+    std::set<std::uint32_t> barred_; // users who have no place left in the hour
+    std::uint32_t round_ = 0;        // how often these have changed; permits of another round are void
 };
 
 } // namespace incident::daemon

@@ -5,6 +5,9 @@
 // daemon is killed at any instruction, the next one counts every signal that was sent.  A place that was lent when the
 // daemon was killed may have been used, so it counts as taken.  Only one place is lent at a time, so that a kill costs
 // no more than that.  A boot begins a fresh hour.
+//
+// Users share the places (rules/model/hourly_share.h).  Whom the kernel side has signalled is known only when its event
+// is read; until then, but not for long, it is lent no other place.
 #pragma once
 
 #include "capture/os/result.h"
@@ -12,6 +15,8 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
+#include <set>
 #include <string>
 
 namespace incident::daemon {
@@ -29,21 +34,27 @@ public:
 
     // How many places are left.  This also notices what the kernel side has used, so call it every second.
     std::uint32_t left(std::uint64_t now_ns);
-    // Why no place is left; "" if one is left.
-    std::string spent(std::uint64_t now_ns);
+    // Why no place is left for this user (rules::user_of()); "" if one is left.
+    std::string spent(std::uint32_t user, std::uint64_t now_ns);
+    // The users for whom none is left now, although there is one for others.
+    std::set<std::uint32_t> barred(std::uint64_t now_ns);
 
     // Takes a place.  Call it before the signal is sent.
-    Status take(std::uint64_t now_ns);
+    Status take(std::uint32_t user, std::uint64_t now_ns);
     void give_back(std::uint64_t now_ns); // the place taken last, because nothing was sent
 
-    Status lend(std::uint64_t now_ns);         // to the kernel side, if it has none and one is left
-    void take_back_lent(std::uint64_t now_ns); // what the kernel side has not used
+    Status lend(std::uint64_t now_ns);                        // to the kernel side, if it has none and one is left
+    void take_back_lent(std::uint64_t now_ns);                // what the kernel side has not used
+    void used_lent(std::uint32_t user, std::uint64_t now_ns); // the kernel side has used one, for a process of hers
 
 private:
     struct Place {
         std::uint64_t taken_ns;
         bool certain; // a signal was sent
+        std::optional<std::uint32_t> user;
+        bool unread = false; // the kernel side's, whose event has not been read
     };
+    std::uint64_t taken_by(std::uint32_t user) const;
     // Counts what the kernel side has used since the last call, and forgets what is more than an hour old.
     void catch_up(std::uint64_t now_ns);
     Status write();

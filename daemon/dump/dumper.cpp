@@ -9,6 +9,7 @@
 #include "daemon/dump/proc_text.h"
 #include "daemon/dump/signal_takers.h"
 #include "rules/model/match.h"
+#include "rules/model/user.h"
 #include "rules/text/escape.h"
 #include "rules/text/glob.h"
 
@@ -211,6 +212,7 @@ Result<rules::ProcessFacts> Dumper::read(const capture::ProcessRef &process) con
     facts.cgroup = live->cgroup;
     facts.unit = live->unit;
     facts.uid = live->uid;
+    facts.real_uid = live->real_uid;
     return facts;
 }
 
@@ -219,7 +221,7 @@ capture::DumpRecord Dumper::dump(const rules::Dump &wanted, const rules::Process
     capture::DumpRecord record{.asked = true, .dry_run = wanted.dry_run, .signal = wanted.signal};
     record.refused = forbidden(process);
     if (record.refused.empty())
-        record.refused = hour_.spent(now_ns);
+        record.refused = hour_.spent(rules::user_of(process), now_ns);
     if (!record.refused.empty())
         return record;
     // The descriptor first, all that is read afterwards is of the process with its start time: from then on it is that
@@ -241,7 +243,7 @@ capture::DumpRecord Dumper::dump(const rules::Dump &wanted, const rules::Process
     if (record.refused.empty() && wanted.dry_run)
         record.refused = "dry_run: it would have been sent";
     if (record.refused.empty())
-        if (auto taken = hour_.take(now_ns); !taken)
+        if (auto taken = hour_.take(rules::user_of(*now), now_ns); !taken)
             record.refused = std::move(taken.error().what);
     if (!record.refused.empty())
         return record;

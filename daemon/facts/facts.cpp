@@ -40,6 +40,7 @@ void refine(rules::ProcessFacts &facts, const capture::OsRoots &os) {
         facts.unit = live->unit;
     }
     facts.uid = live->uid;
+    facts.real_uid = live->real_uid;
 }
 
 // Fills in the facts that both events have under the same names.
@@ -67,7 +68,9 @@ std::string cgroup_of(const char (*parts)[CGROUP_PART_LEN], std::uint32_t count)
 }
 
 rules::ProcessFacts facts_of(const capture::OsRoots &os, const bpf::death_event &event) {
-    return facts_from(os, event, event.euid, text_of(event.leader_comm));
+    rules::ProcessFacts facts = facts_from(os, event, event.euid, text_of(event.leader_comm));
+    facts.real_uid = event.uid;
+    return facts;
 }
 
 rules::ProcessFacts facts_of(const capture::OsRoots &os, const bpf::watch_event &event) {

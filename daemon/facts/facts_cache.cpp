@@ -1,21 +1,16 @@
 #include "daemon/facts/facts_cache.h"
 
 #include "capture/os/proc_stat.h"
+#include "rules/model/user.h"
 
 #include <cstring>
 
 namespace incident::daemon {
 
-FactsCache::Entry &FactsCache::entry(std::uint32_t tgid) {
-    if (entries_.size() >= most && !entries_.contains(tgid))
-        entries_.clear();
-    return entries_[tgid];
-}
-
 namespace {
 
-std::string bytes_of(const bpf::watch_key &key) {
-    return std::string(reinterpret_cast<const char *>(&key), sizeof(key));
+template <typename T> std::string_view bytes_of(const T &key) {
+    return {reinterpret_cast<const char *>(&key), sizeof(key)};
 }
 
 bool same_key(const bpf::watch_key &a, const bpf::watch_key &b) {
@@ -24,11 +19,13 @@ bool same_key(const bpf::watch_key &a, const bpf::watch_key &b) {
 
 } // namespace
 
+FactsCache::Entry &FactsCache::entry(std::uint32_t tgid, std::uint32_t uid) {
+    return entries_.at(bytes_of(tgid), rules::user_of(uid));
+}
+
 void FactsCache::learn(const bpf::watch_key &key, const rules::ProcessFacts &facts) {
-    if (learnt_.size() >= most)
-        learnt_.clear();
-    learnt_.insert_or_assign(bytes_of(key), facts);
-    if (Entry &known = entry(facts.pid); known.process != process_of(facts))
+    learnt_.at(bytes_of(key), rules::user_of(key.uid)) = facts;
+    if (Entry &known = entry(facts.pid, key.uid); known.process != process_of(facts))
         known = {process_of(facts), key, 0, {}, facts};
 }
 
@@ -49,11 +46,12 @@ rules::ProcessFacts FactsCache::read(const capture::ProcessRef &process, const s
     facts.cgroup = live->cgroup;
     facts.unit = live->unit;
     facts.uid = live->uid;
+    facts.real_uid = live->real_uid;
     return facts;
 }
 
 const rules::ProcessFacts &FactsCache::of(const bpf::trigger_head &trigger) {
-    Entry &known = entry(trigger.h.tgid);
+    Entry &known = entry(trigger.h.tgid, trigger.key.uid);
     const bool same = known.process == process_of(trigger.h);
     // Without an executable its memory is gone, and /proc says less than what was known of it.
     if (!same || (trigger.key.exe_inode && !same_key(known.key, trigger.key))) {
@@ -61,10 +59,9 @@ const rules::ProcessFacts &FactsCache::of(const bpf::trigger_head &trigger) {
         known.key = trigger.key;
         known.execs = 0;
         known.facts = read(known.process, text_of(trigger.comm), trigger.key.uid);
-        if (const auto learnt = learnt_.find(bytes_of(trigger.key));
-            known.facts.exe.empty() && learnt != learnt_.end()) {
+        if (const auto *learnt = learnt_.find(bytes_of(trigger.key)); known.facts.exe.empty() && learnt != nullptr) {
             const std::string comm = std::move(known.facts.comm);
-            known.facts = learnt->second;  // it has ended; its like was looked at when it lived …
+            known.facts = *learnt;         // it has ended; its like was looked at when it lived …
             if (!trigger.key.cgroup_set) { // … and is like it in what the key tells apart, which this is not
                 known.facts.cgroup.clear();
                 known.facts.unit.clear();
@@ -72,6 +69,7 @@ const rules::ProcessFacts &FactsCache::of(const bpf::trigger_head &trigger) {
             known.facts.pid = known.process.pid;
             known.facts.start_boot_ns = known.process.start.ns;
             known.facts.comm = comm;
+            known.facts.real_uid.reset(); // the key does not tell it
         }
     }
     return known.facts;
@@ -79,7 +77,7 @@ const rules::ProcessFacts &FactsCache::of(const bpf::trigger_head &trigger) {
 
 const rules::ProcessFacts &FactsCache::of(const capture::ProcessRef &process,
                                           const std::optional<bpf::process_entry> &entry, const std::string &comm) {
-    Entry &known = this->entry(process.pid);
+    Entry &known = this->entry(process.pid, entry ? entry->uid : 0);
     const bool another = known.process != process || (entry && known.execs != entry->execs);
     // Without an executable nobody had to be asked about it, or has been yet.
     const bool changed =

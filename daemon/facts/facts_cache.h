@@ -3,9 +3,9 @@
 #pragma once
 
 #include "daemon/facts/facts.h"
+#include "rules/engine/keyed_memory.h"
 
 #include <optional>
-#include <unordered_map>
 
 namespace incident::daemon {
 
@@ -24,8 +24,7 @@ public:
                                   const std::string &comm);
 
 private:
-    // If there are more, all are forgotten, because reading one again takes only microseconds.
-    static constexpr std::size_t most = 8192;
+    static constexpr std::size_t most = 8192; // of each of the two, which users share
     struct Entry {
         capture::ProcessRef process;
         bpf::watch_key key{};
@@ -33,12 +32,12 @@ private:
         bpf::watch_key decided{}; // process_entry.key
         rules::ProcessFacts facts;
     };
-    Entry &entry(std::uint32_t tgid);
+    Entry &entry(std::uint32_t tgid, std::uint32_t uid);
     rules::ProcessFacts read(const capture::ProcessRef &process, const std::string &comm, std::uint32_t uid) const;
 
     capture::OsRoots os_;
-    std::unordered_map<std::uint32_t, Entry> entries_;
-    std::unordered_map<std::string, rules::ProcessFacts> learnt_; // by the bytes of a watch_key
+    rules::KeyedMemory<Entry, most> entries_;              // by the bytes of the tgid
+    rules::KeyedMemory<rules::ProcessFacts, most> learnt_; // by the bytes of a watch_key
 };
 
 } // namespace incident::daemon

@@ -25,8 +25,13 @@ constexpr int niceness = -10;
 } // namespace
 
 EventReader::EventReader(Recorder &recorder, std::size_t limit, UniqueFd ready, UniqueFd stop)
-    : recorder_(recorder), limit_(limit), ready_(std::move(ready)), stop_(std::move(stop)), thread_([this] { run(); }) {
-}
+    : recorder_(recorder), ready_(std::move(ready)), stop_(std::move(stop)),
+      events_(limit,
+              [&recorder](std::uint32_t tgid) -> std::optional<std::uint32_t> {
+                  const auto entry = recorder.process(tgid);
+                  return entry ? std::optional(entry->uid) : std::nullopt;
+              }),
+      thread_([this] { run(); }) {}
 
 Result<std::unique_ptr<EventReader>> EventReader::start(Recorder &recorder, std::size_t limit) {
     UniqueFd ready(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), stop(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -46,14 +51,13 @@ EventReader::~EventReader() {
 }
 
 void EventReader::fill(std::size_t most) {
-    if (bytes_ >= limit_)
+    if (events_.full())
         return;
     const auto filled = recorder_.consume([&](std::span<const std::uint8_t> event) {
-        events_.emplace_back(event.begin(), event.end());
-        bytes_ += event.size();
-        return bytes_ < limit_ && --most > 0;
+        events_.push(event);
+        return !events_.full() && --most > 0;
     });
-    peak_ = std::max(peak_, bytes_);
+    peak_ = std::max(peak_, events_.bytes());
     if (!filled)
         spdlog::error("{}", filled.error().what);
 }
@@ -65,13 +69,18 @@ void EventReader::run() {
     for (;;) {
         ::poll(waited, std::size(waited), -1);
         std::unique_lock lock(mutex_);
-        room_.wait(lock, [this] { return stopping_ || bytes_ < limit_; });
+        room_.wait(lock, [this] { return stopping_ || !events_.full(); });
         if (stopping_)
             return;
         fill(at_once);
         if (!events_.empty())
             ::eventfd_write(ready_.get(), 1);
     }
+}
+
+std::uint64_t EventReader::dropped() const {
+    const std::lock_guard lock(mutex_);
+    return events_.dropped();
 }
 
 std::optional<std::vector<std::uint8_t>> EventReader::next() {
@@ -87,10 +96,8 @@ std::optional<std::vector<std::uint8_t>> EventReader::next() {
             ::malloc_trim(0);
         return std::nullopt;
     }
-    auto event = std::move(events_.front());
-    events_.pop_front();
-    const bool was_full = bytes_ >= limit_;
-    bytes_ -= event.size();
+    const bool was_full = events_.full();
+    auto event = events_.pop();
     if (was_full)
         room_.notify_one();
     return event;

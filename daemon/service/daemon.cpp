@@ -234,10 +234,14 @@ bool Daemon::take_events(std::uint64_t until_ns) {
 }
 
 void Daemon::on_events() {
-    if (take_events(clock_ns(CLOCK_MONOTONIC) + events_slice_ns) && assembler_->tend(clock_ns(CLOCK_MONOTONIC))) {
+    const bool all = take_events(clock_ns(CLOCK_MONOTONIC) + events_slice_ns);
+    const bool open = assembler_->tend(clock_ns(CLOCK_MONOTONIC), all);
+    if (all && open) {
         tend_timer_.arm_in(tend_delay_ns_);
         tend_delay_ns_ = std::min(tend_delay_ns_ * 2, last_tend_ns);
     } // else others have a turn, or nothing is open
+    if (all && !open)
+        dropped_before_ = reader_->dropped();
     arm_watches();
 }
 
@@ -292,6 +296,8 @@ void Daemon::on_cost() {
 }
 
 void Daemon::on_ready(Assembly assembly) {
+    if (const std::uint64_t dropped = reader_->dropped() - dropped_before_)
+        assembly.input.losses.push_back(dropped_events(dropped));
     dump(assembly);
     delivery_->take(std::move(assembly));
 }
@@ -324,7 +330,7 @@ void Daemon::dump(Assembly &assembly) {
         return;
     if (record.sent) {
         if (record.by_kernel)
-            dumps_->allow(now); // the next
+            dumps_->sent_by_kernel(assembly.facts, now);
         else
             assembler_->expect_death(process_of(subject.h));
         spdlog::info("rule {}: {} sent to pid {} ({}) by the {}", assembly.rule->name, record.signal, subject.h.tgid,
@@ -429,7 +435,8 @@ std::string Daemon::answer(const std::string &request) {
                         .rule_directories = rule_directories_,
                         .before = lock_->before(),
                         .started_realtime_ns = clock_ns(CLOCK_REALTIME) - (now - started_ns_),
-                        .uptime_ns = now - started_ns_});
+                        .uptime_ns = now - started_ns_,
+                        .dropped_events = reader_->dropped()});
 }
 
 // Incidents under way are closed with what is there and written.

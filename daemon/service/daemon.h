@@ -69,6 +69,7 @@ private:
     std::string boot_id_;
     std::uint64_t started_ns_ = 0, seconds_ = 0;
     std::uint64_t lost_deaths_ = 0;
+    std::uint64_t dropped_before_ = 0; // events, when nothing was under way
     bool lost_again_ = false;
     std::uint64_t tend_delay_ns_ = 0;
 

@@ -1,6 +1,7 @@
 #include "daemon/service/status.h"
 
 #include "daemon/os/clocks.h"
+#include "daemon/record/event_queue.h"
 
 #include <fmt/chrono.h>
 #include <fmt/ranges.h>
@@ -157,6 +158,8 @@ std::string status_json(const StatusInput &input) {
             {"cpu_share", recording->cpu_share}};
     auto losses = describe_losses(input.recorder.loss_counts(), {}, false);
     std::ranges::move(lost_incidents(incidents), std::back_inserter(losses));
+    if (input.dropped_events)
+        losses.push_back(dropped_events(input.dropped_events));
     for (const auto &loss : losses)
         status["losses"].push_back({{"where", loss.where}, {"reason", loss.reason}, {"count", loss.count}});
     if (input.assemblies.outdated)

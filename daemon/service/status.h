@@ -39,6 +39,7 @@ struct StatusInput {
     const std::vector<std::string> &rule_directories; // absolute
     const std::optional<PastLife> &before;
     std::uint64_t started_realtime_ns = 0, uptime_ns = 0;
+    std::uint64_t dropped_events = 0; // see EventQueue
 };
 
 std::string utc_text(std::int64_t seconds); // "2026-11-22T01:02:03Z"

@@ -89,14 +89,24 @@ Analyst::~Analyst() {
     thread_.join();
 }
 
-bool Analyst::submit(std::string bundle) {
-    const std::lock_guard lock(mutex_);
-    if (program_.empty() || queue_.size() >= queue_limit) {
-        ++counters_.passed_over;
-        return false;
+bool Analyst::submit(std::string bundle, std::uint32_t user) {
+    std::optional<Waiting> passed_over;
+    {
+        const std::lock_guard lock(mutex_);
+        const bool full = queue_.size() >= queue_limit;
+        if (full)
+            ++counters_.passed_over;
+        if (program_.empty() || (full && queue_.weight_of(user) + 1 >= queue_.weight_of(queue_.heaviest()))) {
+            counters_.passed_over += !full;
+            return false;
+        }
+        if (full)
+            passed_over = queue_.drop_newest(queue_.heaviest());
+        queue_.push(user, {std::move(bundle), user}, 1);
+        work_.notify_one();
     }
-    queue_.push_back(std::move(bundle));
-    work_.notify_one();
+    if (passed_over)
+        deliver_(std::move(passed_over->bundle), passed_over->user, std::nullopt);
     return true;
 }
 
@@ -116,12 +126,11 @@ void Analyst::run() {
         work_.wait(lock, [this] { return stop_ || !queue_.empty(); });
         if (stop_)
             return;
-        const std::string bundle = std::move(queue_.front());
-        queue_.pop_front();
+        const auto [bundle, user] = std::move(*queue_.pop());
         busy_ = true;
         lock.unlock();
         auto analysis = analyse(bundle);
-        deliver_(bundle, analysis ? std::optional(std::move(*analysis)) : std::nullopt);
+        deliver_(bundle, user, analysis ? std::optional(std::move(*analysis)) : std::nullopt);
         lock.lock();
         busy_ = false;
         if (stop_)
@@ -149,8 +158,7 @@ Result<capture::BundleAnalysis> Analyst::analyse(const std::string &bundle) {
     const UniqueFd handle(static_cast<int>(::syscall(SYS_pidfd_open, *child, 0)));
     const int no_handle = handle ? 0 : errno;
     pollfd waiting[] = {{handle.get(), POLLIN, 0}, {stop_fd_.get(), POLLIN, 0}};
-    const int ready =
-        handle ? capture::retry([&] { return ::poll(waiting, std::size(waiting), patience_ms); }) : -1;
+    const int ready = handle ? capture::retry([&] { return ::poll(waiting, std::size(waiting), patience_ms); }) : -1;
     const bool ended = handle && ready > 0 && waiting[0].revents;
     if (!ended)
         ::kill(-*child, SIGKILL); // it leads a group of its own: what it started ends with it

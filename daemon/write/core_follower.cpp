@@ -2,12 +2,12 @@
 
 #include "capture/collect/collect_oom.h"
 #include "daemon/facts/facts.h"
+#include "rules/model/user.h"
 
 #include <fmt/format.h>
 #include <poll.h>
 
 #include <algorithm>
-
 #include <fstream>
 #include <sstream>
 
@@ -90,7 +90,8 @@ void CoreFollower::follow(std::string bundle, const capture::IncidentInput &inpu
     if (death.process.start.ns != 0)
         death.started = clocks.wall_of(death.process.start);
     death.auxv = std::move(auxv);
-    waiting_.push_back({std::move(bundle), std::move(death), precheck_of(input), clocks.monotonic.ns, give_up_ns, 0});
+    waiting_.push_back({std::move(bundle), std::move(death), precheck_of(input), clocks.monotonic.ns, give_up_ns,
+                        rules::user_of(event.uid)});
     log_gap_ns_ = log_gap_first_ns;
     log_due_ns_ = std::min(log_due_ns_, log_read_ns_ + log_gap_first_ns);
 }
@@ -112,24 +113,43 @@ void CoreFollower::refresh_kernel_log(std::uint64_t now_ns) {
     log_gap_ns_ = std::min(log_gap_ns_ * 2, log_gap_last_ns);
 }
 
-std::optional<capture::CoreLink> CoreFollower::look_for_core(Waiting &waiting, std::uint64_t now_ns,
-                                                             bool journal_changed) {
+void CoreFollower::ask_kernel_log(Waiting &waiting) const {
+    if (!waiting.may_be_in_log(log_read_ns_) || waiting.log_seen_ns == log_read_ns_)
+        return;
+    waiting.log_seen_ns = log_read_ns_;
+    waiting.precheck.kernel_log = kernel_log_;
+    waiting.reason = capture::no_core_reason(waiting.precheck);
+    waiting.precheck.kernel_log.clear();
+}
+
+// Those to search for now.  Each user's that has waited longest comes first, then each user's second, and so on.
+std::set<const CoreFollower::Waiting *> CoreFollower::whose_turn(std::uint64_t now_ns) const {
+    std::vector<const Waiting *> due;
+    for (const Waiting &one : waiting_)
+        if (one.journal_changed || now_ns >= one.searched_ns + search_gap_ns || now_ns >= one.give_up_ns ||
+            !one.reason.empty())
+            due.push_back(&one);
+    std::ranges::stable_sort(due, {}, &Waiting::searched_ns);
+    std::map<std::uint32_t, std::size_t> before; // of this user
+    std::map<const Waiting *, std::size_t> rank;
+    for (const Waiting *one : due)
+        rank[one] = before[one->user]++;
+    std::ranges::stable_sort(due, {}, [&](const Waiting *one) { return rank[one]; });
+    due.resize(std::min(due.size(), most_searches));
+    return {due.begin(), due.end()};
+}
+
+std::optional<capture::CoreLink> CoreFollower::look_for_core(Waiting &waiting, std::uint64_t now_ns) {
     const bool last = now_ns >= waiting.give_up_ns;
-    std::string reason;
-    if (waiting.may_be_in_log(log_read_ns_)) {
-        waiting.precheck.kernel_log = kernel_log_;
-        reason = capture::no_core_reason(waiting.precheck);
-    }
-    auto found = Result<capture::CoreLink>(no_core(""));
-    if (journal_changed || now_ns >= waiting.search_ns || last || !reason.empty()) {
-        waiting.search_ns = now_ns + search_gap_ns;
-        found = journal_->find(waiting.death);
-    }
+    const std::string &reason = waiting.reason;
+    waiting.searched_ns = now_ns;
+    waiting.journal_changed = false;
+    auto found = journal_->find(waiting.death);
     if (found && found->join != capture::Join::None)
         return std::move(*found);
     // The kernel's line has a number that another pid namespace may have given too: what /proc shows weighs more.
     if (!reason.empty() && !(found && found->dumping))
-        return no_core(std::move(reason));
+        return no_core(reason);
     if (!last)
         return std::nullopt;
     if (!found)
@@ -147,7 +167,7 @@ std::vector<FoundCore> CoreFollower::look(std::uint64_t now_ns) {
         auto journal = capture::CoreJournal::open(journal_directory_, os_);
         if (!journal) {
             for (auto &waiting : waiting_)
-                answers.push_back({std::move(waiting.bundle), no_core(journal.error().what)});
+                answers.push_back({std::move(waiting.bundle), no_core(journal.error().what), waiting.user});
             waiting_.clear();
             return answers;
         }
@@ -156,12 +176,25 @@ std::vector<FoundCore> CoreFollower::look(std::uint64_t now_ns) {
     const bool changed = readable(journal_->fd());
     refresh_kernel_log(now_ns);
     (void)journal_->process(); // sees new files; a failure shows in find()
-    std::erase_if(waiting_, [&](Waiting &waiting) {
-        auto link = look_for_core(waiting, now_ns, changed);
-        if (link)
-            answers.push_back({waiting.bundle, std::move(*link)});
-        return link.has_value();
-    });
+    for (Waiting &one : waiting_) {
+        one.journal_changed |= changed;
+        ask_kernel_log(one);
+    }
+    const auto turn = whose_turn(now_ns);
+    std::set<const Waiting *> over;
+    for (Waiting &one : waiting_)
+        if (turn.contains(&one))
+            if (auto link = look_for_core(one, now_ns)) {
+                answers.push_back({one.bundle, std::move(*link), one.user});
+                over.insert(&one);
+            }
+    if (!over.empty()) {
+        std::vector<Waiting> left;
+        for (Waiting &one : waiting_)
+            if (!over.contains(&one))
+                left.push_back(std::move(one));
+        waiting_ = std::move(left);
+    }
     return answers;
 }
 

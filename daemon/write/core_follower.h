@@ -2,7 +2,8 @@
 // bundle is amended once.
 //
 // This runs on the event loop, so it must not work often.  The journal is searched for a core when it has changed, else
-// once a second.  The kernel's log is read for all waiting bundles together, less and less often.
+// once a second.  The kernel's log is read for all waiting bundles together, less and less often.  However many wait,
+// there are so many searches at once, in which users take turns.
 #pragma once
 
 #include "capture/collect/collect.h"
@@ -13,6 +14,8 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
 namespace incident::daemon {
@@ -20,6 +23,7 @@ namespace incident::daemon {
 struct FoundCore {
     std::string bundle;
     capture::CoreLink link;
+    std::uint32_t user = 0;
 };
 
 class CoreFollower {
@@ -34,7 +38,9 @@ public:
     // Begins to search for the core of a bundle that is still pending.
     void follow(std::string bundle, const capture::IncidentInput &input, const std::string &exe, std::string auxv,
                 std::uint64_t give_up_ns);
-    // Searches once for each waiting bundle.  Returns the answers that are final; their bundles no longer wait.
+    static constexpr std::size_t most_searches = 16;
+    // Searches once for each waiting bundle, or for as many as have their turn.  Returns the answers that are final;
+    // their bundles no longer wait.
     std::vector<FoundCore> look(std::uint64_t now_ns);
     bool waiting() const { return !waiting_.empty(); }
     std::size_t count() const { return waiting_.size(); }
@@ -45,11 +51,17 @@ private:
         capture::DeathIdentity death;
         capture::CorePrecheck precheck;
         std::uint64_t since_ns = 0, give_up_ns = 0;
-        std::uint64_t search_ns = 0;                   // when the journal is searched again even if it has not changed
+        std::uint32_t user = 0;
+        std::uint64_t searched_ns = 0;                 // when the journal was last searched for it
+        bool journal_changed = true;                   // since then
+        std::uint64_t log_seen_ns = 0;                 // which reading of the kernel's log the reason is from
+        std::string reason{};                          // why there is no core, by that log; "": it says nothing
         bool may_be_in_log(std::uint64_t at_ns) const; // whether the kernel had enough time to log it by then
     };
     capture::CorePrecheck precheck_of(const capture::IncidentInput &input) const;
-    std::optional<capture::CoreLink> look_for_core(Waiting &waiting, std::uint64_t now_ns, bool journal_changed);
+    void ask_kernel_log(Waiting &waiting) const;
+    std::set<const Waiting *> whose_turn(std::uint64_t now_ns) const;
+    std::optional<capture::CoreLink> look_for_core(Waiting &waiting, std::uint64_t now_ns);
     void refresh_kernel_log(std::uint64_t now_ns);
 
     capture::OsRoots os_;

@@ -3,6 +3,7 @@
 #include "capture/render/render.h"
 #include "daemon/os/clocks.h"
 #include "daemon/write/access.h"
+#include "rules/model/user.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -19,7 +20,7 @@ namespace incident::daemon {
 namespace {
 
 constexpr std::uint64_t core_look_ns = 100'000'000;
-constexpr std::chrono::seconds journal_patience{5}; // at the end; what is not told by then the next start tells
+constexpr std::chrono::seconds journal_patience{5};       // at the end; what is not told by then the next start tells
 constexpr std::uint64_t hook_patience_ns = 5'000'000'000; // at the end; systemd may be shutting down itself
 
 std::string short_id() {
@@ -87,8 +88,8 @@ Status Delivery::open_state(const std::string &state) {
     const std::string program = config_.capture.analyse ? Analyst::find_program() : "";
     if (config_.capture.analyse && program.empty())
         spdlog::warn("incidentctl is not beside this program nor installed: incidents are explained when looked at");
-    analyst_ = std::make_unique<Analyst>(program, state, [this](std::string name, auto analysis) {
-        AmendJob job{std::move(name), std::monostate{}};
+    analyst_ = std::make_unique<Analyst>(program, state, [this](std::string name, std::uint32_t user, auto analysis) {
+        AmendJob job{std::move(name), std::monostate{}, user};
         if (analysis)
             job.news = std::move(*analysis);
         writer_->submit(std::move(job));
@@ -130,13 +131,16 @@ void Delivery::take(Assembly assembly) {
     }
     const std::string name = job.name;
     job.incident = std::move(assembly);
-    if (!writer_->submit(std::move(job))) {
-        ++counters_.failed;
-        ++counters_.failed_because["too many were waiting to be written"];
-        core_wanted_.erase(name);
-        spdlog::error("incident {} is lost: {} incidents already wait to be written, with {} MiB", name,
-                      writer_->pending(), Writer::queue_limit >> 20);
-    }
+    if (!writer_->submit(std::move(job)))
+        lost(name);
+}
+
+void Delivery::lost(const std::string &name) {
+    ++counters_.failed;
+    ++counters_.failed_because["too many were waiting to be written"];
+    core_wanted_.erase(name);
+    spdlog::error("incident {} is lost: {} incidents wait to be written, and {} MiB is the most that may", name,
+                  writer_->pending(), Writer::queue_limit >> 20);
 }
 
 // The storm policy: of many similar incidents some are kept whole, some light, and the rest are only counted.
@@ -144,7 +148,7 @@ bool Delivery::keep(Assembly &assembly) {
     auto &input = assembly.input;
     const std::string rule = input.rule.name + " ";
     const auto answer = storm_.judge(rule + capture::incident_signature(input), rule + capture::incident_kind(input),
-                                     input.process.event.h.t_ns);
+                                     assembly.facts, input.process.event.h.t_ns);
     input.similar = answer.similar;
     input.similar_counted = answer.counted_before;
     if (answer.keep == rules::Keep::Count) {
@@ -156,7 +160,7 @@ bool Delivery::keep(Assembly &assembly) {
     }
     if (answer.keep == rules::Keep::Light) {
         make_light(assembly);
-    } else if (writer_->crowded()) {
+    } else if (writer_->crowded(rules::user_of(assembly.facts))) {
         make_light(assembly);
         input.losses.push_back({"files and other threads' stacks",
                                 fmt::format("kept light: {} incidents waited to be written", writer_->pending()), 1});
@@ -167,6 +171,10 @@ bool Delivery::keep(Assembly &assembly) {
 void Delivery::on_written() {
     for (auto &result : writer_->take_results()) {
         counters_.removed += result.removed;
+        if (result.no_room) {
+            lost(result.name);
+            continue;
+        }
         if (!result.error.empty())
             spdlog::error("incident {}: {}", result.name, result.error);
         if (result.reported) {
@@ -194,9 +202,10 @@ void Delivery::on_committed(const WriteResult &result) {
         return;
     }
     ++counters_.committed;
-    awaited_[result.name];
-    if (!result.light && analyst_ && analyst_->submit(result.name))
-        awaited_[result.name].insert(Awaited::Analysis);
+    auto &[awaited, user] = unreported_[result.name];
+    user = result.user.value_or(0);
+    if (!result.light && analyst_ && analyst_->submit(result.name, user))
+        awaited.insert(Awaited::Analysis);
     spdlog::info("incident {}: {} (committed {:.1f} ms after the trigger, {:.1f} ms of writing)", result.name,
                  result.summary, static_cast<double>(result.since_trigger_ns) / 1e6,
                  static_cast<double>(result.took_ns) / 1e6);
@@ -204,7 +213,7 @@ void Delivery::on_committed(const WriteResult &result) {
         const auto give_up = static_cast<std::uint64_t>(config_.capture.core_wait.count());
         cores_.follow(result.name, wanted.mapped().input, wanted.mapped().exe, wanted.mapped().auxv,
                       wanted.mapped().input.clocks.monotonic.ns + give_up);
-        awaited_[result.name].insert(Awaited::Core);
+        awaited.insert(Awaited::Core);
         on_cores();
     }
     no_longer_awaits(result.name, Awaited::Nothing);
@@ -215,7 +224,7 @@ void Delivery::on_reported(WriteResult &result) {
         mark_reported(result.name);
         return;
     }
-    hook_.start(result.name, clock_ns(CLOCK_MONOTONIC));
+    hook_.start(result.name, result.user, clock_ns(CLOCK_MONOTONIC));
     // What is not sent the next start tries again.
     if (result.error.empty() && !reporter_->submit(result.name, std::move(result.entry)))
         spdlog::error("incident {}: too many wait for the journal: the next start tells of it", result.name);
@@ -243,25 +252,26 @@ void Delivery::report_late() {
     }
     for (const std::string &name : *names) {
         spdlog::info("incident {} was not reported before; it is now", name);
-        writer_->submit(ReportJob{name});
+        writer_->submit(ReportJob{name, std::nullopt});
     }
 }
 
 // An incident is reported once, when its core and its verdict are known or will not come.
 void Delivery::no_longer_awaits(const std::string &bundle, Awaited known) {
-    const auto found = awaited_.find(bundle);
-    if (found == awaited_.end())
+    const auto found = unreported_.find(bundle);
+    if (found == unreported_.end())
         return; // reported
-    found->second.erase(known);
-    if (!found->second.empty())
+    found->second.awaited.erase(known);
+    if (!found->second.awaited.empty())
         return;
-    awaited_.erase(found);
-    writer_->submit(ReportJob{bundle});
+    const std::uint32_t user = found->second.user;
+    unreported_.erase(found);
+    writer_->submit(ReportJob{bundle, user});
 }
 
 void Delivery::on_cores() {
     for (auto &found : cores_.look(clock_ns(CLOCK_MONOTONIC)))
-        writer_->submit(AmendJob{std::move(found.bundle), std::move(found.link)});
+        writer_->submit(AmendJob{std::move(found.bundle), std::move(found.link), found.user});
     if (cores_.waiting())
         core_timer_.arm_in(core_look_ns);
 }
@@ -277,8 +287,8 @@ void Delivery::drain(const std::function<void()> &alive) {
 
 void Delivery::finish(const std::function<void()> &alive) {
     drain(alive);
-    for (const auto &[bundle, unknown] : std::exchange(awaited_, {}))
-        writer_->submit(ReportJob{bundle});
+    for (const auto &[bundle, unreported] : std::exchange(unreported_, {}))
+        writer_->submit(ReportJob{bundle, unreported.user});
     drain(alive);
     const auto until = std::chrono::steady_clock::now() + journal_patience;
     for (; reporter_->pending() != 0 && std::chrono::steady_clock::now() < until; on_told())

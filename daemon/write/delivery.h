@@ -66,6 +66,7 @@ private:
     void drain(const std::function<void()> &alive);
     void on_written();
     void on_committed(const WriteResult &result);
+    void lost(const std::string &name);
     void on_reported(WriteResult &result);
     void on_told();
     void mark_reported(const std::string &bundle);
@@ -84,7 +85,11 @@ private:
     std::unique_ptr<Reporter> reporter_;
     std::unique_ptr<Analyst> analyst_; // passes its results to the writer
     std::map<std::string, Written> core_wanted_;
-    std::map<std::string, std::set<Awaited>> awaited_; // what must still become known before a bundle is reported
+    struct Unreported {
+        std::set<Awaited> awaited; // what must still become known before it is reported
+        std::uint32_t user = 0;
+    };
+    std::map<std::string, Unreported> unreported_; // bundles, by name
     EventLoop::Timer core_timer_;
     IncidentCounters counters_;
 };

@@ -1,11 +1,13 @@
 #include "daemon/write/hook.h"
 
 #include "daemon/os/clocks.h"
+#include "rules/model/hourly_share.h"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 #include <systemd/sd-bus.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace incident::daemon {
@@ -44,17 +46,20 @@ Hook::Hook(std::string unit, std::uint32_t per_hour, std::string address)
 
 Hook::~Hook() = default;
 
-void Hook::start(const std::string &incident, std::uint64_t now_ns) {
+void Hook::start(const std::string &incident, std::optional<std::uint32_t> user, std::uint64_t now_ns) {
     if (!on())
         return;
-    while (!hour_.empty() && hour_.front() + allowance_window_ns <= now_ns)
+    while (!hour_.empty() && hour_.front().at_ns + allowance_window_ns <= now_ns)
         hour_.pop_front();
-    if (hour_.size() >= per_hour_) {
+    const auto own = user ? std::ranges::count(hour_, user, &Start::user) : 0;
+    if (!rules::place_left(per_hour_, hour_.size(), static_cast<std::uint64_t>(own))) {
         ++counters_.suppressed;
-        spdlog::warn("{}: no hook: {} of the last hour are the most that [hook] per_hour allows", incident, per_hour_);
+        spdlog::warn("{}: no hook: {} in the last hour, {} of them for this user, are the most that [hook] per_hour = "
+                     "{} allows",
+                     incident, hour_.size(), own, per_hour_);
         return;
     }
-    hour_.push_back(now_ns);
+    hour_.push_back({now_ns, user});
     const bool connected = bus_ != nullptr;
     auto asked = ask(incident);
     if (!asked) {

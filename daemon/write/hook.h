@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace incident::daemon {
@@ -30,7 +31,8 @@ public:
     // The loop receives the answers.
     void attach(EventLoop &loop) { loop_ = &loop; }
     // Asks the manager to start the unit for the incident.  A refusal is logged and counted when it arrives.
-    void start(const std::string &incident, std::uint64_t now_ns);
+    // user: whose incident it is, if that is known; no user takes all starts of the hour (rules/model/hourly_share.h).
+    void start(const std::string &incident, std::optional<std::uint32_t> user, std::uint64_t now_ns);
     // Waits until all requests are answered, at most so long.
     void finish(std::uint64_t patience_ns);
 
@@ -54,7 +56,11 @@ private:
     std::uint32_t per_hour_;
     EventLoop *loop_ = nullptr;
     std::unique_ptr<sd_bus, Close> bus_;
-    std::deque<std::uint64_t> hour_; // when the units of the last hour were requested
+    struct Start {
+        std::uint64_t at_ns;
+        std::optional<std::uint32_t> user;
+    };
+    std::deque<Start> hour_; // the units that were requested within the last hour
     std::uint64_t unanswered_ = 0;
     HookCounters counters_;
 };

@@ -1,5 +1,7 @@
 #include "daemon/write/removal_plan.h"
 
+#include "rules/model/user.h"
+
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -15,8 +17,7 @@ namespace {
 using User = std::optional<std::uint32_t>;
 
 User user_of(const StoredBundle &bundle) {
-    constexpr std::uint32_t range = 65536;
-    return bundle.uid && *bundle.uid >= range ? User(range + *bundle.uid / range) : bundle.uid;
+    return bundle.uid ? User(rules::user_of(*bundle.uid)) : std::nullopt;
 }
 
 // What a user, or an executable of hers, holds.

@@ -7,6 +7,7 @@
 #include "daemon/record/kernel_symbols.h"
 #include "daemon/write/attempts.h"
 #include "daemon/write/build_ids.h"
+#include "rules/model/user.h"
 
 #include <spdlog/spdlog.h>
 #include <sys/eventfd.h>
@@ -50,7 +51,19 @@ std::size_t bytes_of(const WriteJob &job) {
     return bytes;
 }
 
+std::optional<std::uint32_t> user_of(const WriteJob &job) {
+    return job.user();
+}
+
+template <typename Later> std::optional<std::uint32_t> user_of(const Later &job) {
+    return job.user;
+}
+
 } // namespace
+
+std::uint32_t WriteJob::user() const {
+    return rules::user_of(incident.facts);
+}
 
 Writer::Writer(capture::IncidentsDir directory, capture::OsRoots os, Budget budget, UniqueFd wake)
     : directory_(std::move(directory)), os_(std::move(os)), retention_(directory_, budget), wake_(std::move(wake)),
@@ -74,24 +87,32 @@ Writer::~Writer() {
 
 bool Writer::submit(WriteJob job) {
     const std::size_t bytes = bytes_of(job);
+    const std::uint32_t user = job.user();
     const std::lock_guard lock(mutex_);
-    if (queued_bytes_ && queued_bytes_ + bytes > queue_limit) // one that is larger by itself is written by itself
-        return false;
-    queued_bytes_ += bytes;
-    queue_.emplace_back(std::move(job));
+    while (queue_.weight() && queue_.weight() + bytes > queue_limit) { // one that is larger alone is written alone
+        const std::uint32_t most = queue_.heaviest();
+        if (queue_.weight_of(user) + bytes >= queue_.weight_of(most))
+            return false;
+        const auto dropped = queue_.drop_newest(most);
+        results_.push_back({.name = std::get<WriteJob>(*dropped).name, .user = most, .no_room = true});
+        ::eventfd_write(wake_.get(), 1);
+    }
+    queue_.push(user, std::move(job), bytes);
     work_.notify_one();
     return true;
 }
 
 void Writer::submit(AmendJob job) {
     const std::lock_guard lock(mutex_);
-    queue_.emplace_back(std::move(job)); // at most one for each bundle written
+    const std::uint32_t user = job.user;
+    queue_.push(user, std::move(job)); // at most one for each bundle written
     work_.notify_one();
 }
 
 void Writer::submit(ReportJob job) {
     const std::lock_guard lock(mutex_);
-    queue_.emplace_back(std::move(job)); // one for each bundle written
+    const std::uint32_t user = job.user.value_or(0);
+    queue_.push(user, std::move(job)); // one for each bundle written
     work_.notify_one();
 }
 
@@ -107,9 +128,10 @@ std::size_t Writer::pending() const {
     return queue_.size() + (busy_ ? 1 : 0) + results_.size();
 }
 
-bool Writer::crowded() const {
+bool Writer::crowded(std::uint32_t user) const {
     const std::lock_guard lock(mutex_);
-    return queued_bytes_ > queue_limit / 2;
+    const std::size_t own = queue_.weight_of(user), users = queue_.users() + (own ? 0 : 1);
+    return queue_.weight() > queue_limit / 2 && own > queue_limit / 2 / users;
 }
 
 void Writer::run() {
@@ -124,10 +146,7 @@ void Writer::run() {
         work_.wait(lock, [this] { return stop_ || !queue_.empty(); });
         if (queue_.empty())
             return; // stopping, and nothing is left
-        auto job = std::move(queue_.front());
-        queue_.pop_front();
-        if (const auto *write_job = std::get_if<WriteJob>(&job))
-            queued_bytes_ -= bytes_of(*write_job);
+        auto job = std::move(*queue_.pop());
         busy_ = true;
         lock.unlock();
         const std::uint64_t removed = retention_.removed();
@@ -151,6 +170,7 @@ WriteResult Writer::done(Job &job) {
     } catch (const std::exception &error) {
         WriteResult result;
         result.name = std::visit([](const auto &any) { return any.name; }, job);
+        result.user = std::visit([](const auto &any) { return user_of(any); }, job);
         result.reported = std::holds_alternative<ReportJob>(job);
         if (const auto *amend_job = std::get_if<AmendJob>(&job)) {
             result.amended = true;
@@ -166,6 +186,7 @@ WriteResult Writer::write(WriteJob &job) {
     const std::uint64_t begin = clock_ns(CLOCK_MONOTONIC);
     WriteResult result;
     result.name = job.name;
+    result.user = job.user();
     auto &incident = job.incident;
     result.light = incident.input.light;
     const auto &event = incident.input.process.event;

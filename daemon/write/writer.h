@@ -1,18 +1,20 @@
 // Writes bundles on a thread of its own, so that a slow disk never keeps the event loop from reading the ring buffer.
-// The queue has a limit; incidents that do not fit are counted and logged.
+// The queue has a limit; incidents that do not fit are counted and logged.  Users take turns in it, and if there is no
+// room, one of the user whose incidents take most gives way.
 #pragma once
 
 #include "capture/bundle/bundle.h"
 #include "capture/core/core_link.h"
 #include "capture/render/bundle_analysis.h"
 #include "daemon/assemble/assembly.h"
+#include "daemon/os/fair_queue.h"
 #include "daemon/write/incident_entry.h"
 #include "daemon/write/retention.h"
 
 #include <condition_variable>
-#include <deque>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <variant>
 
@@ -23,6 +25,7 @@ struct WriteJob {
     Assembly incident;
     capture::CoreLink core; // as far as it is known now
     std::vector<std::string> redact;
+    std::uint32_t user() const; // whose process it is about
 };
 
 // What has become known of a bundle after it was written: its core, or its analysis.
@@ -30,15 +33,19 @@ struct AmendJob {
     std::string name;
     // std::monostate: the bundle cannot be analysed.
     std::variant<capture::CoreLink, capture::BundleAnalysis, std::monostate> news;
+    std::uint32_t user = 0;
 };
 
 // Asks for the journal entry of a bundle, because its core and its analysis are known or will not come.
 struct ReportJob {
     std::string name;
+    std::optional<std::uint32_t> user; // none: it is not known
 };
 
 struct WriteResult {
     std::string name;
+    std::optional<std::uint32_t> user{};
+    bool no_room = false;  // it was not written, because others had to be
     bool amended = false;  // of an AmendJob
     bool reported = false; // of a ReportJob
     bool gone = false;     // … whose bundle was removed meanwhile
@@ -55,20 +62,22 @@ struct WriteResult {
 
 class Writer {
 public:
-    // The limit of bytes of incidents that wait.  When half of it is used, new incidents should be light.
+    // The limit of bytes of incidents that wait.
     static constexpr std::size_t queue_limit = 96u << 20;
 
     // Results are fetched with take_results() when the descriptor fd() is readable.
     static Result<std::unique_ptr<Writer>> start(capture::IncidentsDir directory, capture::OsRoots os, Budget budget);
     ~Writer(); // finishes what is queued
 
-    bool submit(WriteJob job); // false: the queue is full, the incident is lost
+    // false: the queue is full, and no user has more in it.  The incident is lost.
+    bool submit(WriteJob job);
     void submit(AmendJob job);
     void submit(ReportJob job);
     std::vector<WriteResult> take_results();
     int fd() const { return wake_.get(); }
     std::size_t pending() const; // jobs whose results were not taken yet
-    bool crowded() const;        // half of the limit is used
+    // Half of the limit is used, and this user has more than her share of that: her next incidents should be light.
+    bool crowded(std::uint32_t user) const;
 
 private:
     Writer(capture::IncidentsDir directory, capture::OsRoots os, Budget budget, UniqueFd wake);
@@ -87,9 +96,8 @@ private:
     UniqueFd wake_;
     mutable std::mutex mutex_;
     std::condition_variable work_;
-    std::deque<Job> queue_;
+    FairQueue<Job> queue_; // WriteJobs weigh bytes
     std::vector<WriteResult> results_;
-    std::size_t queued_bytes_ = 0;
     bool busy_ = false, stop_ = false;
     std::thread thread_;
 };

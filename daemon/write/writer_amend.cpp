@@ -13,6 +13,7 @@ WriteResult Writer::amend(AmendJob &job) {
     const std::uint64_t begin = clock_ns(CLOCK_MONOTONIC);
     WriteResult result;
     result.name = job.name;
+    result.user = job.user;
     result.amended = true;
     auto *core = std::get_if<capture::CoreLink>(&job.news);
     auto *analysis = std::get_if<capture::BundleAnalysis>(&job.news);
@@ -56,6 +57,7 @@ WriteResult Writer::amend(AmendJob &job) {
 WriteResult Writer::report(const ReportJob &job) {
     WriteResult result;
     result.name = job.name;
+    result.user = job.user;
     result.reported = true;
     retention_.finished(job.name);
     auto entry = attempt_again(job.name, [&]() -> Result<EntryFields> {

@@ -111,6 +111,9 @@ Result<rules::Recorded> recorded_firing(const Incident &incident, const rules::L
     facts.pid = incident.pid();
     facts.start_boot_ns = process["tgid_start_ns"].count();
     facts.uid = static_cast<std::uint32_t>((process["euid"].present() ? process["euid"] : process["uid"]).count());
+    // A bundle that does not say it is nobody's that is known: it shares a limit with its like.
+    constexpr std::uint32_t nobody_known = ~0u;
+    facts.real_uid = process["uid"].present() ? static_cast<std::uint32_t>(process["uid"].count()) : nobody_known;
     facts.comm = incident.comm();
     facts.exe = incident.exe();
     facts.cgroup = string_of(process["cgroup"]);

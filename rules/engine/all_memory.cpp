@@ -23,14 +23,15 @@ void AllMemory::met(const Rule &rule, std::size_t condition, const Event &event,
     KeyedMemory<Mark> &marks = marks_[condition];
     const Mark *before = marks.find(key.text());
     newly_met_ = before == nullptr || apart(before->t_ns, event.t_ns) > within;
-    Mark &mark = marks.at(key.text());
+    Mark &mark = marks.at(key.text(), key.user());
     if (event.t_ns >= mark.t_ns)
         mark = {event.t_ns, value};
     const auto useless = [&](const auto &old) { return old.t_ns + within < event.t_ns; };
     marks.tidy(useless);
     if (of_host(rule.conditions[condition]))
         return;
-    Candidate &candidate = candidates_.at(TallyKey(TallyBy::Process, event.process).text());
+    const TallyKey of_process(TallyBy::Process, event.process);
+    Candidate &candidate = candidates_.at(of_process.text(), of_process.user());
     candidate.t_ns = std::max(candidate.t_ns, event.t_ns);
     if (candidate.process.comm.empty() || newly_met_)
         candidate.process = event.process;
@@ -63,13 +64,15 @@ std::optional<ProcessFacts> AllMemory::whole_for(const Rule &rule, std::size_t c
         return std::nullopt;
     // Looking up marks changes their order, not that of the candidates.
     int tried = 0;
-    for (const auto &[key, candidate] : candidates_) {
+    std::optional<ProcessFacts> whole;
+    candidates_.each([&](const std::string &, const Candidate &candidate) {
         if (++tried > most_candidates_tried)
-            break;
+            return false;
         if (!missing(rule, candidate.process))
-            return candidate.process;
-    }
-    return std::nullopt;
+            whole = candidate.process;
+        return !whole;
+    });
+    return whole;
 }
 
 void AllMemory::clear(const Rule &rule, std::size_t condition, const ProcessFacts &process) {

@@ -29,9 +29,9 @@ void MemorySamples::push(Entry &entry, Sample sample, std::uint64_t within) {
     rising = std::move(thinned);
 }
 
-MemorySamples::Answer MemorySamples::add(const MemoryCondition &condition, std::string_view key, std::uint64_t t_ns,
+MemorySamples::Answer MemorySamples::add(const MemoryCondition &condition, const TallyKey &key, std::uint64_t t_ns,
                                          std::uint64_t rss) {
-    Entry &entry = entries_.at(key);
+    Entry &entry = entries_.at(key.text(), key.user());
     if (!entry.rising.empty())
         t_ns = std::max(t_ns, entry.rising.back().t_ns);
     push(entry, {t_ns, rss}, static_cast<std::uint64_t>(condition.within.count()));

@@ -5,6 +5,7 @@
 
 #include "rules/engine/engine.h"
 #include "rules/engine/keyed_memory.h"
+#include "rules/engine/tally_memory.h"
 
 namespace incident::rules {
 
@@ -17,7 +18,7 @@ public:
         std::uint64_t grown = 0;
     };
 
-    Answer add(const MemoryCondition &condition, std::string_view key, std::uint64_t t_ns, std::uint64_t rss);
+    Answer add(const MemoryCondition &condition, const TallyKey &key, std::uint64_t t_ns, std::uint64_t rss);
 
     // The samples that growth was measured with, from the lowest to the newest. Returns false if the event is not
     // the newest sample: the samples of its time may be gone.

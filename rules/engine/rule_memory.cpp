@@ -4,6 +4,7 @@
 #include "rules/engine/condition_match.h"
 #include "rules/model/match.h"
 #include "rules/model/units.h"
+#include "rules/model/user.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -80,7 +81,7 @@ RuleMemory::Step RuleMemory::sample(const Rule &rule, std::size_t index, const E
     const std::uint64_t rss = std::get<MemoryEvent>(event.what).rss;
     const TallyKey process(TallyBy::Process, event.process);
     MemorySamples &samples = conditions_[index].samples;
-    const auto answer = samples.add(condition, process.text(), event.t_ns, rss);
+    const auto answer = samples.add(condition, process, event.t_ns, rss);
     if (!(rule.combine == Combine::All ? answer.holds : answer.began)) {
         if (!explain)
             return Step::No;
@@ -106,7 +107,7 @@ RuleMemory::Step RuleMemory::count(const Rule &rule, std::size_t index, const Ev
     if (tally.each())
         return Step::Met;
     const TallyKey key(tally.by, event.process);
-    const auto answer = conditions_[index].tally.add(tally, key.text(), event.t_ns, value_of(event.what));
+    const auto answer = conditions_[index].tally.add(tally, key, event.t_ns, value_of(event.what));
     if (answer.reached)
         return Step::Met;
     if (explain)
@@ -167,7 +168,10 @@ void RuleMemory::complete(const Rule &rule, const Event &event, bool explain, De
 }
 
 void RuleMemory::fire(const Rule &rule, const Event &event, const ProcessFacts &process, Decision &out) {
-    auto answer = limits_.ask(rule.limit, limit_key(rule.limit.by, process), event.t_ns);
+    // A rule about the host fires for whoever's match completed it: its limit is nobody's own.
+    const bool of_all = std::ranges::all_of(rule.conditions, of_host);
+    const auto uid = of_all ? std::nullopt : std::optional(uid_of(process));
+    auto answer = limits_.ask(rule.limit, limit_key(rule.limit.by, process), uid, event.t_ns);
     if (!answer.held_by.empty()) {
         ++counters_.suppressed;
         out.outcome = Outcome::Suppressed;

@@ -1,11 +1,15 @@
 #include "rules/engine/tally_memory.h"
 
+#include "rules/model/user.h"
+
 #include <algorithm>
 #include <cstring>
 
 namespace incident::rules {
 
 TallyKey::TallyKey(TallyBy by, const ProcessFacts &process) {
+    if (by != TallyBy::Host)
+        user_ = user_of(process);
     if (by == TallyBy::Cgroup) {
         cgroup_ = &process.cgroup;
     } else if (by == TallyBy::Process) { // the start time keeps a reused pid apart
@@ -15,11 +19,12 @@ TallyKey::TallyKey(TallyBy by, const ProcessFacts &process) {
     }
 }
 
-TallyMemory::Answer TallyMemory::add(const Tally &tally, std::string_view key, std::uint64_t t_ns,
-                                     std::uint64_t value) {
+TallyMemory::Answer TallyMemory::add(const Tally &tally, const TallyKey &key, std::uint64_t t_ns, std::uint64_t value) {
     const auto window = static_cast<std::uint64_t>(tally.window.count());
     const auto stalled = static_cast<std::uint64_t>(tally.stalled.count());
-    Entry &entry = entries_.at(key, [this](const Entry &forgotten) { remembered_ -= forgotten.size(); });
+    Entry &entry = entries_.at(key.text(), key.user(),
+                               [this](const Entry &forgotten) { remembered_.take(forgotten.user, forgotten.size()); });
+    entry.user = key.user();
     entry.latest_ns = std::max(entry.latest_ns, t_ns);
     expire(entry, window);
     if (entry.latest_ns - t_ns > window)
@@ -37,7 +42,7 @@ void TallyMemory::insert(Entry &entry, std::uint64_t window, Match match) {
     while (place != first && (place - 1)->t_ns > match.t_ns)
         --place;
     entry.exact.insert(place, match);
-    ++remembered_;
+    remembered_.add(entry.user, 1);
     ++entry.count;
     entry.value += match.value;
     if (entry.size() <= most_exact)
@@ -52,7 +57,7 @@ void TallyMemory::insert(Entry &entry, std::uint64_t window, Match match) {
 
 void TallyMemory::pop_oldest(Entry &entry) {
     ++entry.begin;
-    --remembered_;
+    remembered_.take(entry.user, 1);
     if (entry.begin * 2 > entry.exact.size() || entry.begin > most_exact) { // seldom, so cheap on average
         entry.exact.erase(entry.exact.begin(), entry.exact.begin() + static_cast<std::ptrdiff_t>(entry.begin));
         entry.begin = 0;
@@ -79,14 +84,14 @@ void TallyMemory::expire(Entry &entry, std::uint64_t window) {
 
 // The newest entry is the one being counted: it stays.
 void TallyMemory::make_room(std::uint64_t now, std::uint64_t window) {
+    const auto forgets = [this](const Entry &entry) { remembered_.take(entry.user, entry.size()); };
     entries_.tidy([&](const Entry &entry) {
         const bool useless = entry.latest_ns + window < now;
-        remembered_ -= useless ? entry.size() : 0;
+        if (useless)
+            forgets(entry);
         return useless;
     });
-    while (remembered_ > most_remembered && entries_.size() > 1) {
-        remembered_ -= entries_.oldest().size();
-        entries_.forget_one();
+    while (remembered_.total() > most_remembered && entries_.forget_one_of(remembered_.heaviest(), forgets)) {
     }
 }
 
@@ -102,7 +107,7 @@ void TallyMemory::collect(std::string_view key, std::size_t condition, Decision 
 
 void TallyMemory::restart(std::string_view key) {
     if (const Entry *entry = entries_.find(key)) {
-        remembered_ -= entry->size();
+        remembered_.take(entry->user, entry->size());
         entries_.erase(key);
     }
 }

@@ -2,13 +2,30 @@
 // For each key the newest `most_exact` matches are kept one by one. Older matches that are still within the window are
 // added up in pieces. A piece covers a 64th of the window, and leaves the window together with its first match. So a
 // count above most_exact is reached at most a 64th of the window too late, and never too early. Bounded: KeyedMemory
-// limits the keys, and `most_matches` the matches of all keys together.
+// limits the keys, and `most_remembered` the matches of all keys together; when there are more, the user with the most
+// loses some.
 #pragma once
 
 #include "rules/engine/engine.h"
 #include "rules/engine/keyed_memory.h"
 
 namespace incident::rules {
+
+// The key of a process, a cgroup or the host; it points into the process or into itself.
+class TallyKey {
+public:
+    TallyKey(TallyBy by, const ProcessFacts &process);
+    std::string_view text() const {
+        return cgroup_ != nullptr ? std::string_view(*cgroup_) : std::string_view(bytes_, size_);
+    }
+    std::uint32_t user() const { return user_; } // of whose share of the memory it is
+
+private:
+    char bytes_[sizeof(std::uint32_t) + sizeof(std::uint64_t)];
+    std::size_t size_ = 0;
+    const std::string *cgroup_ = nullptr;
+    std::uint32_t user_ = 0; // the host's is root's
+};
 
 class TallyMemory {
 public:
@@ -22,7 +39,7 @@ public:
     };
 
     // Adds one match. Matches of several CPUs may come out of order; one that is older than the window is not counted.
-    Answer add(const Tally &tally, std::string_view key, std::uint64_t t_ns, std::uint64_t value);
+    Answer add(const Tally &tally, const TallyKey &key, std::uint64_t t_ns, std::uint64_t value);
 
     // The matches within the window: the newest ones in order of time, and the sums over all.
     void collect(std::string_view key, std::size_t condition, Decision &out);
@@ -44,6 +61,7 @@ private:
         std::size_t begin = 0;
         std::vector<Piece> pieces; // oldest first
         std::uint64_t count = 0, value = 0, latest_ns = 0;
+        std::uint32_t user = 0;
         std::size_t size() const { return exact.size() - begin; }
     };
 
@@ -53,21 +71,7 @@ private:
     void make_room(std::uint64_t now, std::uint64_t window);
 
     KeyedMemory<Entry> entries_;
-    std::size_t remembered_ = 0; // exact matches over all keys
-};
-
-// The key of a process, a cgroup or the host; it points into the process or into itself.
-class TallyKey {
-public:
-    TallyKey(TallyBy by, const ProcessFacts &process);
-    std::string_view text() const {
-        return cgroup_ != nullptr ? std::string_view(*cgroup_) : std::string_view(bytes_, size_);
-    }
-
-private:
-    char bytes_[sizeof(std::uint32_t) + sizeof(std::uint64_t)];
-    std::size_t size_ = 0;
-    const std::string *cgroup_ = nullptr;
+    UserWeights remembered_; // exact matches over all keys
 };
 
 } // namespace incident::rules

@@ -241,8 +241,9 @@ struct Rule {
 struct ProcessFacts {
     std::uint32_t pid = 0; // 0: the host as a whole, no process; no `match` key holds for it
     std::uint64_t start_boot_ns = 0;
-    std::uint32_t uid = 0;
+    std::uint32_t uid = 0; // effective, as `match` sees it
     std::string comm, exe, cgroup, unit;
+    std::optional<std::uint32_t> real_uid{}; // of whoever started it, if known; see user.h
 };
 
 } // namespace incident::rules

@@ -326,6 +326,32 @@ TEST_F(AssemblerTest, OfAProcessThatLivesOnAllThreadsAreLookedAt) {
     EXPECT_THAT(recorder.forgotten, IsEmpty());
 }
 
+// While somebody's events come faster than they can be handled, there is no end to wait for.
+TEST_F(AssemblerTest, WhereEventsNeverEndTheDeadlineCloses) {
+    begin(slow_rule);
+    two_threads(0);
+    assembler->occur(slow_call(clock.now_ns));
+    take(thread(pid, 0, bpf::ROLE_LIVING));
+    clock.now_ns += 2 * one_second;
+    EXPECT_TRUE(assembler->tend(clock.now_ns, false));
+    EXPECT_THAT(ready, IsEmpty()) << "the rest of its events may still wait";
+    clock.now_ns += 1;
+    EXPECT_FALSE(assembler->tend(clock.now_ns, false));
+    ASSERT_THAT(ready, SizeIs(1));
+    EXPECT_TRUE(ready[0].input.process.deadline_passed);
+}
+
+TEST_F(AssemblerTest, ADeathNeedsNoEndOfTheEvents) {
+    begin(crash_rule);
+    two_threads(2);
+    take(death());
+    take(thread(sibling, 1, bpf::ROLE_SIBLING));
+    take(thread(pid, 0, bpf::ROLE_CRASHED));
+    assembler->tend(clock.now_ns, false);
+    ASSERT_THAT(ready, SizeIs(1));
+    EXPECT_FALSE(ready[0].input.process.deadline_passed);
+}
+
 TEST_F(AssemblerTest, AThreadsOwnCaptureIsWaitedForAndBetterThanALookFromOutside) {
     begin(slow_rule);
     two_threads(0);

@@ -34,11 +34,13 @@ protected:
         os.proc = root / "proc";
     }
     ~Cores() override { fs::remove_all(root); }
-    void follow(CoreFollower &cores, std::uint32_t pid, std::uint64_t now, std::uint64_t patience = 60 * second) const {
+    void follow(CoreFollower &cores, std::uint32_t pid, std::uint64_t now, std::uint64_t patience = 60 * second,
+                std::uint32_t uid = 0) const {
         capture::IncidentInput input;
         auto &event = input.process.event;
         event.h.tgid = pid;
         event.h.t_ns = now;
+        event.uid = uid;
         event.number = SIGSEGV;
         event.fatal = 1;
         event.rlimit_core = ~0ull;
@@ -118,6 +120,27 @@ TEST_F(Cores, WhatTheKernelSaysOfAProcessThatIsBeingDumpedIsOfAnother) {
         answers = follower.look(now);
     ASSERT_THAT(answers, SizeIs(1));
     EXPECT_THAT(answers[0].link.reason, HasSubstr("core_pipe_limit"));
+}
+
+// The loop is not kept from other work by however many wait, and nobody's waits for all of another user's.
+TEST_F(Cores, UsersTakeTurnsInAFewSearchesAtOnce) {
+    auto follower = cores();
+    for (std::uint32_t pid = 1000; pid < 3000; ++pid)
+        follow(follower, pid, second, second, 1000);
+    for (std::uint32_t uid = 0; uid < 3; ++uid)
+        follow(follower, 100 + uid, second, second, uid);
+    std::vector<std::string> given_up;
+    std::uint64_t now = 3 * second;
+    for (int looks = 0; looks < 3; ++looks, now += 100 * millisecond) {
+        const auto answers = follower.look(now);
+        EXPECT_LE(answers.size(), CoreFollower::most_searches);
+        for (const auto &answer : answers)
+            given_up.push_back(answer.bundle);
+    }
+    for (const char *other : {"bundle-100", "bundle-101", "bundle-102"})
+        EXPECT_THAT(given_up, testing::Contains(other));
+    while (follower.waiting())
+        EXPECT_THAT(follower.look(now += 100 * millisecond), Not(IsEmpty())) << "all have their turn";
 }
 
 TEST_F(Cores, TheLogIsReadBeforeOneIsGivenUp) {

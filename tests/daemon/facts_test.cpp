@@ -2,6 +2,8 @@
 // beyond what the kernel side filled in may be believed, or end up in a bundle.
 #include "daemon/facts/facts.h"
 
+#include "daemon/facts/facts_cache.h"
+
 #include <gtest/gtest.h>
 
 #include <unistd.h>
@@ -103,18 +105,46 @@ TEST(Facts, TheRootGroupOfOneThatExitsIsNotPreferred) {
     write("cgroup", "1:name=systemd:/\n0::/\n");
     bpf::death_event event{};
     event.h.tgid = 42;
+    event.uid = 1000;
     event.h.process_start_boot_ns = 100ULL * 1'000'000'000 / static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
     event.cgroup_parts = 2;
     std::strcpy(event.cgroup[0], "nginx.service");
     std::strcpy(event.cgroup[1], "system.slice");
     auto facts = facts_of({.proc = root}, event);
     EXPECT_EQ(facts.uid, 34u) << "it is that process";
+    EXPECT_EQ(facts.real_uid, 1000u) << "as it died, whoever it was";
     EXPECT_EQ(facts.cgroup, "/system.slice/nginx.service");
     EXPECT_EQ(facts.unit, "nginx.service");
     write("cgroup", "0::/system.slice/other.service\n");
     facts = facts_of({.proc = root}, event);
     EXPECT_EQ(facts.unit, "other.service");
     std::filesystem::remove_all(root);
+}
+
+// What was learnt of a program serves when its process is gone.  Whoever starts program after program, or names himself
+// anew without end, makes only what he taught be forgotten.
+TEST(Facts, AFloodOfOneUsersProgramsForgetsNoneOfAnother) {
+    FactsCache cache{{.proc = "/nonexistent"}};
+    const auto key = [](std::uint32_t uid, std::uint64_t program) {
+        bpf::watch_key made{};
+        made.uid = uid;
+        made.exe_inode = program;
+        made.cgroup_set = 1;
+        return made;
+    };
+    rules::ProcessFacts taught{.pid = 7, .start_boot_ns = 7, .uid = 0, .comm = "db", .exe = "/usr/bin/db"};
+    taught.real_uid = 33;
+    cache.learn(key(0, 1), taught);
+    for (std::uint32_t i = 0; i < 20'000; ++i)
+        cache.learn(key(1000, 100 + i), {.pid = 1000 + i, .start_boot_ns = i, .uid = 1000, .comm = "x", .exe = "/x"});
+    bpf::trigger_head trigger{};
+    trigger.h.tgid = 8;
+    trigger.h.process_start_boot_ns = 8;
+    trigger.key = key(0, 1);
+    std::strcpy(trigger.comm, "another");
+    EXPECT_EQ(cache.of(trigger).exe, "/usr/bin/db");
+    EXPECT_EQ(cache.of(trigger).comm, "another");
+    EXPECT_FALSE(cache.of(trigger).real_uid) << "that is of the other process";
 }
 
 } // namespace

@@ -116,8 +116,8 @@ TEST(HookUnit, InstanceIsEscapedAsSystemdDoes) { // as systemd-escape(1) prints 
 TEST_F(HookTest, AsksForTheIncidentsUnit) {
     Manager manager(socket);
     Hook hook = this->hook();
-    hook.start("one", hook_second);
-    hook.start("two", hook_second);
+    hook.start("one", std::nullopt, hook_second);
+    hook.start("two", std::nullopt, hook_second);
     hook.finish(patience);
     EXPECT_THAT(manager.asked(), ElementsAre("incident-hook@one.service fail", "incident-hook@two.service fail"));
     EXPECT_EQ(hook.counters().started, 2u);
@@ -127,8 +127,8 @@ TEST_F(HookTest, AsksForTheIncidentsUnit) {
 TEST_F(HookTest, ARefusalIsCounted) {
     Manager manager(socket);
     Hook hook = this->hook();
-    hook.start("refused", hook_second);
-    hook.start("one", hook_second);
+    hook.start("refused", std::nullopt, hook_second);
+    hook.start("one", std::nullopt, hook_second);
     hook.finish(patience);
     EXPECT_EQ(hook.counters().started, 1u);
     EXPECT_EQ(hook.counters().failed, 1u);
@@ -136,11 +136,11 @@ TEST_F(HookTest, ARefusalIsCounted) {
 
 TEST_F(HookTest, NobodyThereThenSomebody) {
     Hook hook = this->hook();
-    hook.start("one", hook_second);
+    hook.start("one", std::nullopt, hook_second);
     hook.finish(patience);
     EXPECT_EQ(hook.counters().failed, 1u);
     Manager manager(socket);
-    hook.start("two", hook_second);
+    hook.start("two", std::nullopt, hook_second);
     hook.finish(patience);
     EXPECT_EQ(hook.counters().started, 1u);
     EXPECT_THAT(manager.asked(), ElementsAre("incident-hook@two.service fail"));
@@ -150,13 +150,13 @@ TEST_F(HookTest, AManagerThatRestartsIsFoundAgain) {
     Hook hook = this->hook();
     {
         Manager first(socket);
-        hook.start("one", hook_second);
+        hook.start("one", std::nullopt, hook_second);
         hook.finish(patience);
     }
     Manager next(socket);
-    hook.start("two", hook_second); // may still go to the connection that is gone
+    hook.start("two", std::nullopt, hook_second); // may still go to the connection that is gone
     hook.finish(patience);
-    hook.start("three", hook_second);
+    hook.start("three", std::nullopt, hook_second);
     hook.finish(patience);
     EXPECT_THAT(next.asked(), testing::Contains("incident-hook@three.service fail"));
     EXPECT_EQ(hook.counters().started + hook.counters().failed, 3u) << "each is in one account";
@@ -165,20 +165,35 @@ TEST_F(HookTest, AManagerThatRestartsIsFoundAgain) {
 TEST_F(HookTest, NoMoreThanSoManyAnHour) {
     Manager manager(socket);
     Hook hook = this->hook(2);
-    hook.start("one", 1 * hook_second);
-    hook.start("two", 2 * hook_second);
-    hook.start("three", 3 * hook_second);
-    hook.start("four", 3601 * hook_second);
-    hook.start("five", 3601 * hook_second);
+    hook.start("one", std::nullopt, 1 * hook_second);
+    hook.start("two", std::nullopt, 2 * hook_second);
+    hook.start("three", std::nullopt, 3 * hook_second);
+    hook.start("four", std::nullopt, 3601 * hook_second);
+    hook.start("five", std::nullopt, 3601 * hook_second);
     hook.finish(patience);
     EXPECT_EQ(hook.counters().started, 3u) << "one, two, and an hour after one, four";
     EXPECT_EQ(hook.counters().suppressed, 2u);
 }
 
+TEST_F(HookTest, NoUserTakesAllStartsOfTheHour) {
+    Manager manager(socket);
+    Hook hook = this->hook(8);
+    for (int i = 0; i < 20; ++i)
+        hook.start("one", 1000, hook_second);
+    EXPECT_EQ(hook.counters().suppressed, 14u) << "two of eight are for others";
+    hook.start("two", 0, hook_second);
+    hook.start("three", 1001, hook_second);
+    EXPECT_EQ(hook.counters().suppressed, 14u);
+    hook.start("four", 1002, hook_second);
+    hook.finish(patience);
+    EXPECT_EQ(hook.counters().started, 8u) << "and never more";
+    EXPECT_EQ(hook.counters().suppressed, 15u);
+}
+
 TEST_F(HookTest, OffAsksNobody) {
     Manager manager(socket);
     Hook hook("", 60, "unix:path=" + socket.string());
-    hook.start("one", hook_second);
+    hook.start("one", std::nullopt, hook_second);
     hook.finish(patience);
     EXPECT_THAT(manager.asked(), IsEmpty());
     EXPECT_EQ(hook.counters().started + hook.counters().failed + hook.counters().suppressed, 0u);

@@ -1,12 +1,14 @@
 // The thread that writes, with answers of an analyser that lies.
 #include "daemon/write/writer.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 #include <poll.h>
 
 #include <cstdlib>
 #include <filesystem>
+#include <future>
 
 namespace incident::daemon {
 namespace {
@@ -54,6 +56,82 @@ TEST_F(WriterTest, AVerdictOfAnyShapeIsAnAnswer) {
         EXPECT_EQ(result.summary, "") << verdict;
     }
     EXPECT_TRUE(amend(Json::object()).amended);
+}
+
+// A writer whose one job at a time ends when the test says so: rendering it reads from `gate`.
+class SharedWriterTest : public WriterTest {
+protected:
+    static constexpr std::size_t mebibyte = 1 << 20;
+
+    static WriteJob job(const std::string &name, std::uint32_t uid, std::size_t bytes) {
+        WriteJob made;
+        made.name = name;
+        made.incident.rule.emplace();
+        made.incident.rule->context.host = false;
+        made.incident.facts.uid = uid;
+        made.incident.collected.files["process/large"] = std::string(bytes, 'x');
+        return made;
+    }
+
+    // Keeps the writer's thread busy until go().
+    void hold() {
+        WriteJob first = job(name(0), 0, 1);
+        first.incident.late.push_back([this](capture::IncidentInput &) {
+            held.set_value();
+            gate.get_future().wait();
+        });
+        ASSERT_TRUE(writer->submit(std::move(first)));
+        held.get_future().wait();
+    }
+    void go() { gate.set_value(); }
+
+    std::string name(int number) { return fmt::format("20261121T150405.123Z-crash-python3-{}-9f3c2a", 1000 + number); }
+
+    // The names of the results in order, and which of them found no room.
+    std::vector<std::string> results(std::size_t count) {
+        std::vector<std::string> names;
+        while (names.size() < count) {
+            pollfd ready{writer->fd(), POLLIN, 0};
+            EXPECT_EQ(::poll(&ready, 1, 60'000), 1);
+            for (const WriteResult &result : writer->take_results()) {
+                names.push_back(result.name);
+                if (result.no_room)
+                    no_room.push_back(result.name);
+            }
+        }
+        return names;
+    }
+
+    std::promise<void> held, gate;
+    std::vector<std::string> no_room;
+};
+
+TEST_F(SharedWriterTest, UsersTakeTurns) {
+    hold();
+    for (int i = 1; i <= 5; ++i)
+        ASSERT_TRUE(writer->submit(job(name(i), 1000, 1)));
+    ASSERT_TRUE(writer->submit(job(name(6), 33, 1)));
+    ASSERT_TRUE(writer->submit(job(name(7), 0, 1)));
+    go();
+    EXPECT_THAT(results(8),
+                testing::ElementsAre(name(0), name(1), name(6), name(7), name(2), name(3), name(4), name(5)));
+}
+
+TEST_F(SharedWriterTest, WhoHasMostGivesWay) {
+    hold();
+    int last = 0;
+    while (writer->submit(job(name(++last), 1000, 8 * mebibyte)))
+        ASSERT_LT(last, 100);
+    const int lost = last; // it was refused
+    EXPECT_GE(lost, 11) << "all of the room is hers, as long as nobody else needs it";
+    EXPECT_TRUE(writer->crowded(1000));
+    EXPECT_FALSE(writer->crowded(0)) << "another one's are kept whole";
+    ASSERT_TRUE(writer->submit(job(name(++last), 0, 8 * mebibyte)));
+    ASSERT_TRUE(writer->submit(job(name(++last), 33, 8 * mebibyte)));
+    go();
+    const auto names = results(static_cast<std::size_t>(lost) + 2);
+    EXPECT_THAT(no_room, testing::ElementsAre(name(lost - 1), name(lost - 2))) << "the newest of the user with most";
+    EXPECT_THAT(names, testing::Contains(name(last)));
 }
 
 } // namespace

@@ -287,6 +287,91 @@ TEST(EngineLimit, ByWhat) {
     EXPECT_EQ(two("exe", {.comm = "a"}, {.comm = "b"}), "FF");
 }
 
+TEST(EngineLimit, EachUserHasTheWholeOfIt) {
+    const ProcessFacts root{.pid = 1, .start_boot_ns = 1, .uid = 0, .comm = "a", .exe = "/a", .cgroup = "/c"};
+    ProcessFacts user = root, set_user_id = root;
+    user.uid = 1000;
+    set_user_id.real_uid = 1000;
+    for (const char *by : {"rule", "exe", "cgroup"}) {
+        EXPECT_EQ(two(by, user, root), "FF") << by;
+        EXPECT_EQ(two(by, set_user_id, root), "FF") << by << ": whoever starts it uses up her own";
+        EXPECT_EQ(two(by, set_user_id, user), "FS") << by;
+    }
+    EXPECT_EQ(two("exe", {.uid = 1000, .comm = "a"}, {.comm = "a"}), "FF");
+    Engine engine(parsed(rule("limit = { cooldown = \"1m\", by = \"rule\" }")));
+    Event event = crash();
+    for (std::uint32_t uid = 0; uid < 5; ++uid) {
+        event.process.uid = uid;
+        EXPECT_EQ(at(engine, {1, 2}, event), "FS");
+    }
+}
+
+// All users together have eight times the limit; beyond that each has one an hour.
+TEST(EngineLimit, AllUsersTogetherHaveAMultipleOfIt) {
+    Engine engine(parsed(rule("limit = { per_hour = 3, by = \"exe\" }")));
+    const auto of = [&](std::uint32_t uid, std::vector<std::uint64_t> times) {
+        Event event = crash();
+        event.process.uid = uid;
+        return at(engine, times, event);
+    };
+    for (std::uint32_t uid = 0; uid < 8; ++uid)
+        EXPECT_EQ(of(uid, {1, 2, 3, 4}), "FFFS");
+    EXPECT_EQ(of(8, {5, 6, 7}), "FSS") << "no user is left without one";
+    Event event = crash();
+    event.t_ns = 8;
+    event.process.uid = 8;
+    EXPECT_EQ(engine.decide(event)[0].why, "limit.per_hour: fired 25 times for all users within the last hour, the "
+                                           "limit for them together is 24");
+    EXPECT_EQ(of(9, {9, 10}), "FS");
+    event.process.exe = "/another";
+    EXPECT_EQ(at(engine, {11, 12, 13, 14}, event), "FFFS");
+    EXPECT_EQ(of(8, {hour + 100 * second}), "F");
+}
+
+// subuid(5): a user may take any id of her range.
+TEST(EngineLimit, AUserWithManyIdsHasSoManyTimesIt) {
+    Engine engine(parsed(rule("limit = { cooldown = \"1m\", by = \"exe\" }")));
+    std::string fired;
+    for (std::uint32_t i = 0; i < 40; ++i) {
+        Event event = crash();
+        event.process.uid = 131'072 + i;
+        fired += at(engine, {1}, event);
+    }
+    EXPECT_EQ(fired, std::string(17, 'F') + std::string(23, 'S'));
+}
+
+// Whatever the others do, and in whatever order: a user's own firings are answered as if she were alone.
+TEST(EngineLimit, NoFloodOfOthersChangesAUsersAnswers) {
+    for (const char *by : {"rule", "exe", "cgroup", "process"}) {
+        const std::string text = rule(std::string("limit = { cooldown = \"5s\", per_hour = 4, by = \"") + by + "\" }");
+        Engine alone(parsed(text)), among(parsed(text));
+        std::uint32_t random = 1;
+        const auto drawn = [&](std::uint32_t below) {
+            random = random * 1664525 + 1013904223;
+            return (random >> 8) % below;
+        };
+        for (int i = 0; i < 30'000; ++i) {
+            Event event = crash();
+            event.t_ns = static_cast<std::uint64_t>(i) * second / 2;
+            event.process.pid = 1 + drawn(by == std::string("process") ? 5000 : 5);
+            event.process.exe = "/bin/" + std::to_string(drawn(3));
+            const bool own = drawn(50) == 0;
+            event.process.uid = own ? 0 : 1000 + drawn(3);
+            if (!own) { // of what the others have, more than can be remembered
+                event.process.exe += std::to_string(drawn(20'000) * drawn(2));
+                event.process.cgroup += std::to_string(drawn(20'000) * drawn(2));
+            }
+            const auto answer = among.decide(event);
+            if (own) {
+                const auto expected = alone.decide(event);
+                ASSERT_EQ(answer[0].outcome, expected[0].outcome) << by << " " << i << " " << answer[0].why;
+                ASSERT_EQ(answer[0].why, expected[0].why);
+                ASSERT_EQ(answer[0].suppressed_before, expected[0].suppressed_before);
+            }
+        }
+    }
+}
+
 TEST(EngineLimit, TimesThatRunBackwardsCountAsTheLatest) {
     Engine engine(parsed(rule("limit.cooldown = \"10s\"")));
     EXPECT_EQ(at(engine, {100 * second, 90 * second, 50 * second, 109 * second, 110 * second}), "FSSSF");

@@ -45,6 +45,24 @@ TEST(Replay, TheSameRulesFireAgain) {
     EXPECT_THAT(replayed(rule, record(rule, {crash(1), crash(2)})), ElementsAre("r: fire", "r: fire"));
 }
 
+TEST(Replay, EachUserHasALimitOfHerOwn) {
+    const auto by = [](std::uint64_t t_ns, std::uint32_t uid, std::optional<std::uint32_t> real_uid) {
+        Event event = crash(t_ns);
+        event.process.uid = uid;
+        event.process.real_uid = real_uid;
+        return event;
+    };
+    constexpr std::uint32_t not_in_the_bundle = ~0u;
+    const auto recorded =
+        record(rule_on("signal", ""),
+               {by(1 * second, 1000, {}), by(2 * second, 1000, {}), by(3 * second, 0, {}), by(4 * second, 0, 1000),
+                by(5 * second, 0, not_in_the_bundle), by(6 * second, 0, not_in_the_bundle)});
+    const std::string held = "r: suppressed (limit.cooldown: 1s after the last firing, less than 1m)";
+    EXPECT_THAT(replayed(rule_on("signal", "limit = { cooldown = \"1m\", by = \"exe\" }"), recorded),
+                ElementsAre("r: fire", held, "r: fire",
+                            "r: suppressed (limit.cooldown: 3s after the last firing, less than 1m)", "r: fire", held));
+}
+
 TEST(Replay, EditedRulesSayWhyNot) {
     const auto recorded = record(rule_on("signal", ""), {crash(5 * second), crash(6 * second, SIGABRT)});
     EXPECT_THAT(

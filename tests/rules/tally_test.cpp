@@ -15,6 +15,10 @@ Event blocked_for(std::uint64_t t_ns, std::uint64_t stalled, const ProcessFacts 
     return event(t_ns, ReclaimEvent{.stalled_ns = stalled}, of);
 }
 
+TallyKey of_pid(std::size_t pid) {
+    return {TallyBy::Process, process(static_cast<std::uint32_t>(pid))};
+}
+
 std::string fired_at(Engine &engine, const std::vector<std::uint64_t> &times) {
     std::string outcomes;
     for (const std::uint64_t t : times)
@@ -43,6 +47,40 @@ TEST(Tally, ASuppressedFiringStartsItAfresh) {
     EXPECT_EQ(counters.matched, 7u);
     EXPECT_EQ(counters.fired, 1u);
     EXPECT_EQ(counters.suppressed, 1u);
+}
+
+// A user whose processes come and go in a loop makes only matches of her own be forgotten.
+TEST(Tally, NoFloodOfAnotherUsersProcessesForgetsAMatch) {
+    Engine engine = engine_of(rule_on("syscall", three_in_ten));
+    ProcessFacts flood = process(1);
+    flood.uid = 1001;
+    const auto others = [&] {
+        for (int i = 0; i < 10'000; ++i) {
+            flood.pid = 100 + static_cast<std::uint32_t>(i);
+            outcome(engine, failing_call(second, flood));
+        }
+    };
+    std::string own;
+    for (int i = 0; i < 3; ++i) {
+        own += outcome(engine, failing_call(second));
+        others();
+    }
+    EXPECT_EQ(own, "ccF");
+}
+
+// The same by many matches of few processes: the memory of matches is shared as well.
+TEST(Tally, NoFloodOfAnotherUsersMatchesForgetsAMatch) {
+    Engine engine = engine_of(rule_on("syscall", "errno = \"any\"\ncount = 100000\nwindow = \"10s\""));
+    for (std::uint32_t pid = 1; pid <= 300; ++pid)
+        outcome(engine, failing_call(second, process(pid)));
+    ProcessFacts flood = process(1);
+    flood.uid = 1001;
+    for (std::uint32_t pid = 1000; pid < 1270; ++pid)
+        for (int i = 0; i < 1024; ++i) {
+            flood.pid = pid;
+            outcome(engine, failing_call(second, flood));
+        }
+    EXPECT_EQ(engine.decide(failing_call(second, process(7)))[0].why, "count: 2 of 100000 within 10s");
 }
 
 TEST(Tally, SaysHowManyAreMissing) {
@@ -147,7 +185,7 @@ TEST(Tally, OldMatchesAreAddedUpWithoutTooMuch) {
     TallyMemory memory;
     const Tally tally{.count = 1'000'000, .window = std::chrono::seconds(10)};
     for (std::uint64_t i = 0; i < 50000; ++i) {
-        const auto answer = memory.add(tally, "k", i * ms, 1);
+        const auto answer = memory.add(tally, of_pid(1), i * ms, 1);
         const std::uint64_t truth = std::min<std::uint64_t>(i + 1, 10001);
         ASSERT_LE(answer.count, truth);
         ASSERT_GE(answer.count, truth - std::min<std::uint64_t>(truth, 10000 / TallyMemory::pieces + 2));
@@ -171,9 +209,9 @@ TEST(Tally, AFloodOfKeysForgetsNoMoreThanItMust) {
     const Tally tally{.count = 10, .window = std::chrono::hours(1)};
     const std::uint64_t keys = TallyMemory::most_remembered + 5000;
     for (std::uint64_t key = 0; key < keys; ++key)
-        memory.add(tally, std::to_string(key), key, 1);
+        memory.add(tally, of_pid(key), key, 1);
     EXPECT_EQ(memory.forgotten(), keys - 4096);
-    EXPECT_EQ(memory.add(tally, std::to_string(keys - 4000), keys, 1).count, 2u);
+    EXPECT_EQ(memory.add(tally, of_pid(keys - 4000), keys, 1).count, 2u);
 }
 
 TEST(Tally, KeysWithoutUseAreNotCountedAsForgotten) {
@@ -189,10 +227,10 @@ TEST(Tally, MatchesAreBoundedOverAllKeys) {
     const std::size_t full_keys = TallyMemory::most_remembered / TallyMemory::most_exact;
     for (std::size_t key = 0; key < full_keys + 3; ++key)
         for (std::uint64_t i = 0; i < 1100; ++i)
-            memory.add(tally, std::to_string(key), i, 1);
+            memory.add(tally, of_pid(key), i, 1);
     EXPECT_EQ(memory.forgotten(), 3u);
-    EXPECT_EQ(memory.add(tally, std::to_string(full_keys + 2), 2000, 1).count, 1101u) << "the newest stays";
-    EXPECT_EQ(memory.add(tally, "0", 2000, 1).count, 1u) << "the oldest is gone";
+    EXPECT_EQ(memory.add(tally, of_pid(full_keys + 2), 2000, 1).count, 1101u) << "the newest stays";
+    EXPECT_EQ(memory.add(tally, of_pid(0), 2000, 1).count, 1u) << "the oldest is gone";
 }
 
 TEST(Tally, TheLimitOfAHostRuleIsTheRules) {
