@@ -23,10 +23,10 @@ public:
     void allow(std::uint64_t now_ns);
     // Answers whether the kernel side may make that process dump core.
     void permit(const bpf::trigger_head &asked);
-    // Makes a process dump core for a rule that has fired, if nothing speaks against it now.  process: as it was when
-    // the rule fired.
-    capture::DumpRecord dump(const rules::Rule &fired, const rules::ProcessFacts &process, std::uint32_t dumpable,
-                             std::uint64_t now_ns);
+    // Makes a process dump core for a rule that has fired, if nothing speaks against it now.  process and program: as
+    // they were when the rule fired.
+    capture::DumpRecord dump(const rules::Rule &fired, const rules::ProcessFacts &process,
+                             const capture::Program &program, std::uint32_t dumpable, std::uint64_t now_ns);
 
 private:
     // How long the kernel side trusts what the daemon has last seen of the host's core handling, which it checks every

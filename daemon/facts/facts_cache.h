@@ -34,7 +34,8 @@ private:
         rules::ProcessFacts facts;
     };
     Entry &entry(std::uint32_t tgid);
-    rules::ProcessFacts read(const capture::ProcessRef &process, const std::string &comm, std::uint32_t uid) const;
+    rules::ProcessFacts read(const capture::ProcessRef &process, const capture::Program &program,
+                             const std::string &comm, std::uint32_t uid) const;
 
     capture::OsRoots os_;
     std::unordered_map<std::uint32_t, Entry> entries_;
