@@ -238,10 +238,11 @@ std::string before(Target &target) {
 
 // A process that lives on may execute another program at any time, and end before anybody has seen that.
 std::string check_program(const Target &target) {
-    if (!target.dir.stat())
+    const auto stat = target.dir.stat();
+    if (!stat)
         return "the process has ended meanwhile, and may have executed another program before";
-    if (std::string why = check_start(target); !why.empty())
-        return why;
+    if (!target.process.is(*stat))
+        return check_start(target);
     return target.program.program.may_be(target.dir.program()) ? "" : another_program;
 }
 

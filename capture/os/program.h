@@ -1,5 +1,5 @@
-// Identifies what a process executes.  execve(2) leaves its pid and its start as they are, and gives it another program,
-// perhaps that of another user (set-user-ID).
+// Identifies what a process executes.  execve(2) leaves its pid and its start as they are, and gives it another
+// program, perhaps that of another user (set-user-ID).
 #pragma once
 
 #include "bpf/event.h"

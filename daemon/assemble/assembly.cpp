@@ -155,9 +155,9 @@ void Assembler::fire(Assembly &assembly, const rules::Decision &decision) {
     auto &subject = input.process.event.h;
     if (!subject.tgid || !subject.process_start_boot_ns)
         return; // a kernel thread that is known by its id alone
-    capture::ProgramRef program{capture::program_of(subject), input.process.event.fatal ||
-                                                                  std::holds_alternative<capture::ExitTrigger>(
-                                                                      input.trigger)};
+    capture::ProgramRef program{capture::program_of(subject),
+                                input.process.event.fatal ||
+                                    std::holds_alternative<capture::ExitTrigger>(input.trigger)};
     if (!program.program.known() && !program.last) { // what user space has seen itself is of the program of now
         program.program = capture::program_of(os_, process_of(subject));
         subject.start_code = program.program.start_code;
