@@ -25,7 +25,7 @@ namespace incident::bpf
 #endif
 
 /* Layout version of everything below. */
-#define EVENT_LAYOUT 9
+#define EVENT_LAYOUT 10
 
 #define COMM_LEN 16
 #define SYSCALL_ARGS 6
@@ -322,6 +322,9 @@ struct event_header {
     __u32 tgid, tid;
     __u64 process_start_boot_ns;
     __u64 thread_start_boot_ns;
+    /* Where the kernel has put the code and the stack of the program it executes (mm_struct), which /proc/PID/stat
+     * says as well: another program of the same process has others.  0: it had no memory, or nobody looked. */
+    __u64 start_code, start_stack;
 };
 
 /* A path out of the kernel's own dentries: its components with their NULs, the last one first; the one that comes last
@@ -926,13 +929,13 @@ EVENT_ASSERT(sizeof(struct thread_slot) == 256);
 EVENT_ASSERT(sizeof(struct thread_side) == 32 * 56 + 16 * 64 + 8192);
 EVENT_ASSERT(sizeof(struct signal_record) == 80);
 EVENT_ASSERT(sizeof(struct lineage_record) == 40);
-EVENT_ASSERT(sizeof(struct event_header) == 40);
+EVENT_ASSERT(sizeof(struct event_header) == 56);
 EVENT_ASSERT(sizeof(struct vma_record) == 112);
 EVENT_ASSERT(sizeof(struct memory_window) == 272);
 EVENT_ASSERT(sizeof(struct maps_entry) == 48);
-EVENT_ASSERT(sizeof(struct maps_event) == 56 + MAPS_NAMES_LEN + MAPS_ENTRIES * 48);
-EVENT_ASSERT(sizeof(struct pointers_event) == 48 + POINTER_WINDOWS * 272);
-EVENT_ASSERT(sizeof(struct returns_event) == 56 + PENDING_RETURNS * 16);
+EVENT_ASSERT(sizeof(struct maps_event) == 72 + MAPS_NAMES_LEN + MAPS_ENTRIES * 48);
+EVENT_ASSERT(sizeof(struct pointers_event) == 64 + POINTER_WINDOWS * 272);
+EVENT_ASSERT(sizeof(struct returns_event) == 72 + PENDING_RETURNS * 16);
 EVENT_ASSERT(sizeof(struct user_registers) == 192);
 EVENT_ASSERT(sizeof(struct process_entry) < 4096);
 EVENT_ASSERT(sizeof(struct watch_key) == 64);
@@ -943,12 +946,12 @@ EVENT_ASSERT(sizeof(struct keyed_call) == 120);
 EVENT_ASSERT(sizeof(struct thread_calls) == 64 + 2 * CALL_DEPTH * 112);
 EVENT_ASSERT(sizeof(struct probe_setting) == 48);
 EVENT_ASSERT(sizeof(struct probe_count) == 64);
-EVENT_ASSERT(sizeof(struct latency_event) == 200);
+EVENT_ASSERT(sizeof(struct latency_event) == 216);
 EVENT_ASSERT(sizeof(struct watch_decision) == 16);
 EVENT_ASSERT(sizeof(struct txg_sync) == 288);
-EVENT_ASSERT(sizeof(struct txg_event) == 320);
-EVENT_ASSERT(sizeof(struct trigger_head) == 144);
-EVENT_ASSERT(sizeof(struct signal_trigger) == 224);
+EVENT_ASSERT(sizeof(struct txg_event) == 336);
+EVENT_ASSERT(sizeof(struct trigger_head) == 160);
+EVENT_ASSERT(sizeof(struct signal_trigger) == 240);
 EVENT_ASSERT(sizeof(struct tracepoint_rules) == 32 + RULE_BITS);
 EVENT_ASSERT(sizeof(struct own_key) == 16);
 EVENT_ASSERT(sizeof(struct filter_clause) == 40);

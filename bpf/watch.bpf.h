@@ -38,6 +38,8 @@ static __always_inline void fill_header(struct event_header *h, __u32 kind, stru
     h->tid = task->pid;
     h->process_start_boot_ns = BPF_CORE_READ(task, group_leader, start_boottime);
     h->thread_start_boot_ns = BPF_CORE_READ(task, start_boottime);
+    h->start_code = BPF_CORE_READ(task, mm, start_code);
+    h->start_stack = BPF_CORE_READ(task, mm, start_stack);
 }
 
 static __always_inline void note_parent(struct process_entry *process, struct task_struct *parent)

@@ -5,6 +5,7 @@
 
 #include "capture/os/os_roots.h"
 #include "capture/os/process_ref.h"
+#include "capture/os/program.h"
 #include "capture/os/result.h"
 #include "capture/os/unique_fd.h"
 
@@ -48,7 +49,10 @@ struct CollectLimits {
 // (memory.max, memory.current, memory.events, pids.* of its cgroup, v1 or v2; process/cgroup itself is
 // /proc/PID/cgroup). Reading runs on a thread of its own: a process whose mmap_lock is held hangs its reader. What has
 // not returned by the deadline is left behind and said to be so.
-void collect_process(const OsRoots &os, const ProcessRef &process, const CollectLimits &limits, Collected &into);
+// A process may execute another program while it is read.  Unless `program` is its last one, that is checked after each
+// file, and what is not proven to be of that program is thrown away.
+void collect_process(const OsRoots &os, const ProcessRef &process, const CollectLimits &limits, Collected &into,
+                     const ProgramRef &program = {});
 
 // Collects host/: meminfo pressure/{cpu,io,memory} loadavg vmstat buddyinfo uptime version, and
 // kernel_log: the slice of /dev/kmsg of the last `log` seconds (at most file_cap).
@@ -59,8 +63,12 @@ struct ProcessIdentity {
     std::string comm, exe, cgroup, unit, cmdline, container;
     std::uint32_t real_uid = 0, uid = 0; // uid: effective
     std::uint64_t start_ticks = 0;
+    Program program; // all of this is of this one
 };
+// Error: there is no such process, or it executes one program after the other and none could be read whole.
 Result<ProcessIdentity> identify(const OsRoots &os, std::uint32_t pid);
+// What the process executes now; not known if it has ended.
+Program program_of(const OsRoots &os, const ProcessRef &process);
 
 // The cgroup of a process, from the text of its /proc/PID/cgroup (cgroups(7)).  It is that of the v2 hierarchy.  On
 // hybrid and v1 hosts all processes are in "/" there, and then it is that of systemd's own v1 hierarchy.  The "

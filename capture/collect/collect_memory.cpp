@@ -32,8 +32,9 @@ struct Job {
     std::vector<Reading> readings;
 };
 
-// /proc/PID/mem of that very process; the descriptor stays with its memory, whoever gets the pid next.
-Result<UniqueFd> open_memory(const OsRoots &os, const ProcessRef &process) {
+// /proc/PID/mem of that very process and program; the descriptor stays with their memory, whoever gets the pid next and
+// whatever the process executes next.
+Result<UniqueFd> open_memory(const OsRoots &os, const ProcessRef &process, const Program &program) {
     auto dir = ProcessDir::open(os, process.pid);
     if (!dir)
         return fail(dir.error());
@@ -45,6 +46,8 @@ Result<UniqueFd> open_memory(const OsRoots &os, const ProcessRef &process) {
         return fail(stat.error());
     if (!process.is(*stat))
         return fail("the pid is another process's now");
+    if (!program.may_be(program_of(*stat)))
+        return fail("the process has executed another program since");
     return memory;
 }
 
@@ -89,8 +92,8 @@ void read_thread(int memory, Reading &reading) {
 
 } // namespace
 
-void collect_memory(const OsRoots &os, const Subject &subject, std::vector<ThreadSnapshot> &threads,
-                    std::chrono::milliseconds deadline, Collected &into) {
+void collect_memory(const OsRoots &os, const Subject &subject, const Program &program,
+                    std::vector<ThreadSnapshot> &threads, std::chrono::milliseconds deadline, Collected &into) {
     const auto begin = Clock::now();
     CollectorResult result{"memory", false, "", 0};
     auto job = std::make_shared<Job>();
@@ -99,7 +102,7 @@ void collect_memory(const OsRoots &os, const Subject &subject, std::vector<Threa
             job->readings.push_back({thread.tid, thread.event->regs, thread.event->stack_wanted, 0, {}, {}, false});
     if (job->readings.empty())
         return;
-    if (auto opened = open_memory(os, subject.process); !opened)
+    if (auto opened = open_memory(os, subject.process, program); !opened)
         result.error = opened.error().what;
     else
         job->memory = std::move(*opened);

@@ -12,7 +12,8 @@ namespace incident::capture {
 // Fills the stack and the windows of each thread that was seen from outside (ROLE_LIVING).  Threads that were captured
 // in their own context stay as they are.  Reading takes the mmap_lock of the process, so it runs on a thread of its
 // own.  What is not read before the deadline is left out, and the result entry "memory" says so.
-void collect_memory(const OsRoots &os, const Subject &subject, std::vector<ThreadSnapshot> &threads,
-                    std::chrono::milliseconds deadline, Collected &into);
+// Nothing is read once the process executes another program than this one.
+void collect_memory(const OsRoots &os, const Subject &subject, const Program &program,
+                    std::vector<ThreadSnapshot> &threads, std::chrono::milliseconds deadline, Collected &into);
 
 } // namespace incident::capture

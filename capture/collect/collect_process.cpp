@@ -18,6 +18,7 @@ struct Target {
     ProcessRef process;
     CollectLimits limits;
     ProcessDir dir;
+    ProgramRef program;
     std::string own_pid; // in the process's own namespace; "" until its status is read
     std::string uids;    // real, effective, saved and of the file system, as status has them
 };
@@ -208,6 +209,8 @@ Outcome collect_perf_map(const Target &target) {
     return outcome;
 }
 
+constexpr const char *another_program = "the process has executed another program since";
+
 std::string check_start(const Target &target) {
     const auto stat = target.dir.stat();
     if (!stat)
@@ -227,7 +230,20 @@ std::string before(Target &target) {
         return why;
     if (const auto stat = target.dir.stat())
         target.dir.find_live_thread(*stat);
-    return "";
+    const Program now = target.dir.program();
+    if (!target.program.program.known())
+        target.program.program = now;
+    return target.program.program.may_be(now) ? "" : another_program;
+}
+
+// A process that lives on may execute another program at any time, and end before anybody has seen that.
+std::string check_program(const Target &target) {
+    const auto stat = target.dir.stat();
+    if (!stat)
+        return "the process has ended meanwhile, and may have executed another program before";
+    if (!target.process.is(*stat))
+        return check_start(target);
+    return target.program.program.may_be(target.dir.program()) ? "" : another_program;
 }
 
 // Gone by now is no reason to mistrust what was read: on procfs it came from this
@@ -242,8 +258,9 @@ std::string after(const Target &target) {
 // The order: what goes with the address space (exit_mm), with the descriptors
 // (exit_files), then what stays until the process is reaped.  smaps_rollup walks the
 // page tables, so it stands behind all that is cheap.
-void collect_process(const OsRoots &os, const ProcessRef &process, const CollectLimits &limits, Collected &into) {
-    auto target = std::make_shared<Target>(Target{os, process, limits, {}});
+void collect_process(const OsRoots &os, const ProcessRef &process, const CollectLimits &limits, Collected &into,
+                     const ProgramRef &program) {
+    auto target = std::make_shared<Target>(Target{os, process, limits, {}, program});
     std::vector<Collector> collectors{
         file(target, "maps", true),
         status(target),
@@ -267,9 +284,10 @@ void collect_process(const OsRoots &os, const ProcessRef &process, const Collect
     };
     if (limits.environ)
         collectors.insert(collectors.begin() + 4, file(target, "environ"));
-    run_collectors({process, limits.uid}, std::move(collectors),
-                   {"process", [target] { return before(*target); }, [target] { return after(*target); }},
-                   limits.deadline, into);
+    Checks checks{"process", [target] { return before(*target); }, [target] { return after(*target); }, {}};
+    if (!program.last)
+        checks.each = [target] { return check_program(*target); };
+    run_collectors({process, limits.uid}, std::move(collectors), std::move(checks), limits.deadline, into);
 }
 
 } // namespace incident::capture

@@ -45,12 +45,17 @@ void collect(Session &session, const std::vector<Collector> &collectors, const C
         add_result(session.got, checks.name, false, std::move(why), 0);
         return;
     }
+    std::string ended; // by checks.each
     for (const Collector &collector : collectors) {
         {
             const std::lock_guard lock(session.mutex);
             if (session.closed)
                 return;
             ++session.begun;
+            if (!ended.empty()) {
+                add_result(session.got, collector.name, false, ended, 0);
+                continue;
+            }
             if (deadline.passed()) {
                 add_result(session.got, collector.name, false, "not begun: the deadline had passed", 0);
                 continue;
@@ -58,6 +63,8 @@ void collect(Session &session, const std::vector<Collector> &collectors, const C
         }
         const auto start = Clock::now();
         Outcome outcome = collector.run(deadline);
+        if (ended = checks.each ? checks.each() : ""; !ended.empty())
+            outcome = {false, ended, {}};
         const auto us = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start).count();
         const std::lock_guard lock(session.mutex);
         if (session.closed)

@@ -44,6 +44,7 @@ struct Checks {
     std::string name;                    // of the result entry that a failed check makes
     std::function<std::string()> before; // if the result is not "", nothing is collected
     std::function<std::string()> after;  // if the result is not "", what was collected is thrown away
+    std::function<std::string()> each;   // after each collector: if not "", its files are thrown away, and it ends here
 };
 
 // subject: whom the collectors read of, and may hang on.

@@ -45,7 +45,9 @@ std::string read_cmdline(const Subject &subject, UniqueFd dir) {
 
 } // namespace
 
-Result<ProcessIdentity> identify(const OsRoots &os, std::uint32_t pid) {
+namespace {
+
+Result<ProcessIdentity> identify_once(const OsRoots &os, std::uint32_t pid, bool &same) {
     auto dir = ProcessDir::open(os, pid);
     if (!dir)
         return fail(std::move(dir.error()));
@@ -55,6 +57,7 @@ Result<ProcessIdentity> identify(const OsRoots &os, std::uint32_t pid) {
     dir->find_live_thread(*stat);
 
     ProcessIdentity identity;
+    identity.program = dir->program();
     identity.comm = stat->comm;
     identity.start_ticks = stat->start_ticks;
     // Kernel threads have no exe; " (deleted)" stays, as the kernel says it.
@@ -75,7 +78,30 @@ Result<ProcessIdentity> identify(const OsRoots &os, std::uint32_t pid) {
     UniqueFd live(::openat(dir->live(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (live)
         identity.cmdline = read_cmdline({{pid, {}}, identity.uid}, std::move(live));
+    same = identity.program.may_be(dir->program());
     return identity;
+}
+
+} // namespace
+
+Result<ProcessIdentity> identify(const OsRoots &os, std::uint32_t pid) {
+    constexpr int tries = 4;
+    for (int i = 0; i < tries; ++i) {
+        bool same = false;
+        auto identity = identify_once(os, pid, same);
+        if (!identity || same)
+            return identity;
+    }
+    return fail("process " + std::to_string(pid) + ": executes one program after the other");
+}
+
+Program program_of(const OsRoots &os, const ProcessRef &process) {
+    auto dir = ProcessDir::open(os, process.pid);
+    const auto stat = dir ? dir->stat() : Result<ProcStat>(fail(dir.error()));
+    if (!stat || !process.is(*stat))
+        return {};
+    dir->find_live_thread(*stat);
+    return dir->program();
 }
 
 } // namespace incident::capture

@@ -15,12 +15,16 @@ std::optional<ProcStat> parse_proc_stat(std::string_view text) {
         !whole_number(text.substr(0, open - 1), stat.pid))
         return std::nullopt;
     stat.comm = text.substr(open + 1, close - open - 1);
-    // Fields 3 (state) to 22 (starttime), proc(5).
-    std::array<std::string_view, 20> field;
+    // Fields 3 (state) to 22 (starttime) must be there, those to 28 (startstack) may, proc(5).
+    constexpr std::size_t needed = 20;
+    std::array<std::string_view, 26> field;
     std::string_view rest = text.substr(close + 1);
     for (std::string_view &each : field) {
-        if (!rest.starts_with(' '))
-            return std::nullopt;
+        if (!rest.starts_with(' ')) {
+            if (&each < &field[needed])
+                return std::nullopt;
+            break;
+        }
         rest.remove_prefix(1);
         each = rest.substr(0, rest.find_first_of(" \n"));
         rest.remove_prefix(each.size());
@@ -29,6 +33,9 @@ std::optional<ProcStat> parse_proc_stat(std::string_view text) {
         !whole_number(field[19], stat.start_ticks))
         return std::nullopt;
     stat.state = field[0][0];
+    whole_number(field[20], stat.memory);
+    whole_number(field[23], stat.start_code);
+    whole_number(field[25], stat.start_stack);
     return stat;
 }
 

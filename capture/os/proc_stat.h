@@ -15,7 +15,9 @@ struct ProcStat {
     std::string comm; // hostile
     char state = '?';
     std::uint64_t threads = 0;
-    std::uint64_t start_ticks = 0; // field 22
+    std::uint64_t start_ticks = 0;                 // field 22
+    std::uint64_t memory = 0;                      // bytes of address space, field 23; 0: it has none any more
+    std::uint64_t start_code = 0, start_stack = 0; // fields 26 and 28
 };
 
 // comm may hold blanks, newlines and parentheses, so it ends at the last ')'.

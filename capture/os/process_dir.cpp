@@ -19,14 +19,27 @@ Result<ProcessDir> ProcessDir::open(const OsRoots &os, std::uint32_t pid) {
     return process;
 }
 
-Result<ProcStat> ProcessDir::stat() const {
-    auto text = read_proc_file(fd(), "stat", 4096);
+namespace {
+
+Result<ProcStat> stat_in(int dir) {
+    auto text = read_proc_file(dir, "stat", 4096);
     if (!text)
         return fail(std::move(text.error()));
     auto stat = parse_proc_stat(text->bytes);
     if (!stat)
         return fail("stat: not understood");
     return std::move(*stat);
+}
+
+} // namespace
+
+Result<ProcStat> ProcessDir::stat() const {
+    return stat_in(fd());
+}
+
+Program ProcessDir::program() const {
+    const auto stat = stat_in(live());
+    return stat ? program_of(*stat) : Program();
 }
 
 void ProcessDir::find_live_thread(const ProcStat &stat) {
@@ -38,8 +51,7 @@ void ProcessDir::find_live_thread(const ProcStat &stat) {
         UniqueFd task(::openat(fd(), path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
         if (!task)
             continue;
-        const auto text = read_proc_file(task.get(), "stat", 4096);
-        const auto its = text ? parse_proc_stat(text->bytes) : std::nullopt;
+        const auto its = stat_in(task.get());
         if (its && its->state != 'Z' && its->state != 'X') {
             live_ = std::move(task);
             return;

@@ -4,6 +4,7 @@
 
 #include "capture/os/os_roots.h"
 #include "capture/os/proc_stat.h"
+#include "capture/os/program.h"
 #include "capture/os/result.h"
 #include "capture/os/unique_fd.h"
 
@@ -24,6 +25,8 @@ public:
     Result<ProcStat> stat() const;
     // Chooses live().  stat: as just read.
     void find_live_thread(const ProcStat &stat);
+    // What the process executes now; not known if it has no memory any more.
+    Program program() const;
 
 private:
     UniqueFd dir_, live_;

@@ -133,6 +133,7 @@ void Assembler::fire(Assembly &assembly, const rules::Decision &decision) {
         auto &subject = input.process.event.h;
         subject.tgid = subject.tid = decision.about->pid;
         subject.process_start_boot_ns = subject.thread_start_boot_ns = decision.about->start_boot_ns;
+        subject.start_code = subject.start_stack = 0;
         input.process.event.comm[0] = input.process.event.leader_comm[0] = 0;
         decision.about->comm.copy(input.process.event.leader_comm, COMM_LEN - 1);
         assembly.context_expected = false;
@@ -152,9 +153,18 @@ void Assembler::fire(Assembly &assembly, const rules::Decision &decision) {
     capture::CollectLimits limits;
     limits.environ = rule.context.environ;
     limits.uid = assembly.facts.uid;
-    const auto &subject = input.process.event.h;
-    if (subject.tgid && subject.process_start_boot_ns) // not of a kernel thread known by its id alone
-        capture::collect_process(os_, process_of(subject), limits, assembly.collected);
+    auto &subject = input.process.event.h;
+    if (!subject.tgid || !subject.process_start_boot_ns)
+        return; // a kernel thread that is known by its id alone
+    capture::ProgramRef program{capture::program_of(subject),
+                                input.process.event.fatal ||
+                                    std::holds_alternative<capture::ExitTrigger>(input.trigger)};
+    if (!program.program.known() && !program.last) { // what user space has seen itself is of the program of now
+        program.program = capture::program_of(os_, process_of(subject));
+        subject.start_code = program.program.start_code;
+        subject.start_stack = program.program.start_stack;
+    }
+    capture::collect_process(os_, process_of(subject), limits, assembly.collected, program);
 }
 
 void Assembler::on_gone(const bpf::event_header &event) {
@@ -221,8 +231,9 @@ void Assembler::close(const Key &key, Assembly &assembly, bool overdue) {
     process.deadline_passed = overdue;
     if (!process.event.fatal && process.event.h.tgid) {
         constexpr std::chrono::milliseconds memory_deadline{100};
-        capture::collect_memory(os_, {process_of(process.event.h), assembly.facts.uid}, process.threads,
-                                memory_deadline, assembly.collected);
+        capture::collect_memory(os_, {process_of(process.event.h), assembly.facts.uid},
+                                capture::program_of(process.event.h), process.threads, memory_deadline,
+                                assembly.collected);
         for (auto &thread : process.threads)
             keep_wanted(assembly.rule->context, thread);
     }

@@ -130,7 +130,8 @@ void Assembler::find_lost(std::uint64_t now_ns) {
         if (entry->death_event == sent || assemblies_.contains({process_of(*entry), 0}))
             continue;
         bpf::death_event event{};
-        event.h = {bpf::EVENT_DEATH, EVENT_LAYOUT, entry->death_ns, tgid, entry->death_tid, entry->start_boot_ns, 0};
+        event.h = {
+            bpf::EVENT_DEATH, EVENT_LAYOUT, entry->death_ns, tgid, entry->death_tid, entry->start_boot_ns, 0, 0, 0};
         event.fatal = 1;
         event.number = entry->death_signal;
         event.delivered = entry->death_signal;

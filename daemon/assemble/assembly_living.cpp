@@ -116,11 +116,17 @@ bool Assembler::is_of(const Key &key, const bpf::event_header &event) {
 // The process as the kernel side saw it: in the thread's own context, or from outside,
 // which knows less.
 void Assembler::on_snapshot(const bpf::death_event &event) {
+    const capture::Program program = capture::program_of(event.h);
     const bool own_context = event.args_length != 0 || event.auxv[0] != 0;
     for (auto &[key, assembly] : assemblies_) {
         if (!is_of(key, event.h) || assembly.closed)
             continue;
         auto &known = assembly.input.process.event;
+        if (!program.may_be(capture::program_of(known.h))) {
+            assembly.collected.results.push_back(
+                {"threads", false, "the process has executed another program since: its threads are that one's", 0});
+            continue;
+        }
         assembly.input.process.threads_expected = event.threads;
         const auto *signal = std::get_if<capture::SignalTrigger>(&assembly.input.trigger);
         const bool taken_here = known.number && !(signal && signal->ignored); // its own event knows more
@@ -133,6 +139,10 @@ void Assembler::on_snapshot(const bpf::death_event &event) {
         known.h = head; // when and in which thread it happened
         if (!head.process_start_boot_ns)
             known.h.process_start_boot_ns = event.h.process_start_boot_ns;
+        if (!capture::program_of(head).known()) {
+            known.h.start_code = event.h.start_code;
+            known.h.start_stack = event.h.start_stack;
+        }
         if (comm[0])
             std::memcpy(known.comm, comm, sizeof(comm));
         add_ignored(assembly.input.trigger, known);

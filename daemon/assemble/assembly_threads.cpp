@@ -57,6 +57,8 @@ void Assembler::add_thread(Assembly &assembly, const bpf::thread_event &event, s
             recorder_.release(event.slot);
         return;
     }
+    if (!capture::program_of(event.h).may_be(capture::program_of(assembly.input.process.event.h)))
+        return; // of what the process has executed since
     if (in_context && !std::exchange(assembly.context_expected, false))
         return; // of a later firing, which this bundle tells of (join): registers and stack are another instant's
     auto &threads = assembly.input.process.threads;

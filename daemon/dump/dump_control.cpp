@@ -91,8 +91,8 @@ void DumpControl::sent_by_kernel(const rules::ProcessFacts &process, std::uint64
 }
 
 capture::DumpRecord DumpControl::dump(const rules::Rule &fired, const rules::ProcessFacts &process,
-                                      std::uint32_t dumpable, std::uint64_t now_ns) {
-    return dumper_.dump(*fired.dump, process, dumpable, now_ns,
+                                      const capture::Program &program, std::uint32_t dumpable, std::uint64_t now_ns) {
+    return dumper_.dump(*fired.dump, process, program, dumpable, now_ns,
                         [&](const rules::ProcessFacts &now) { return objection_to(fired, now); });
 }
 

@@ -26,10 +26,10 @@ public:
     void permit(const bpf::trigger_head &asked);
     // The kernel side has made this process dump core.
     void sent_by_kernel(const rules::ProcessFacts &process, std::uint64_t now_ns);
-    // Makes a process dump core for a rule that has fired, if nothing speaks against it now.  process: as it was when
-    // the rule fired.
-    capture::DumpRecord dump(const rules::Rule &fired, const rules::ProcessFacts &process, std::uint32_t dumpable,
-                             std::uint64_t now_ns);
+    // Makes a process dump core for a rule that has fired, if nothing speaks against it now.  process and program: as
+    // they were when the rule fired.
+    capture::DumpRecord dump(const rules::Rule &fired, const rules::ProcessFacts &process,
+                             const capture::Program &program, std::uint32_t dumpable, std::uint64_t now_ns);
 
 private:
     // How long the kernel side trusts what the daemon has last seen of the host's core handling, which it checks every

@@ -26,6 +26,7 @@ namespace incident::daemon {
 
 namespace {
 
+constexpr const char *another_program = "the process has executed another program since the rule fired";
 constexpr std::uint64_t mebibyte = 1 << 20;
 constexpr std::uint64_t incident_room = 4 * mebibyte; // one of a thousand threads has less
 
@@ -196,12 +197,14 @@ Dumper::Findings Dumper::examine(std::uint32_t pid, int signal, std::uint32_t du
 }
 
 // As /proc has it now.
-Result<rules::ProcessFacts> Dumper::read(const capture::ProcessRef &process) const {
+Result<rules::ProcessFacts> Dumper::read(const capture::ProcessRef &process, const capture::Program &program) const {
     const auto live = capture::identify(os_, process.pid);
     if (!live)
         return fail("the process is gone");
     if (live->start_ticks != capture::start_ticks_of(process.start))
         return fail("the process is gone, its pid is another's now");
+    if (!program.may_be(live->program))
+        return fail(another_program);
     if (live->exe.empty())
         return fail("kernel threads and processes without an executable are never signalled");
     rules::ProcessFacts facts;
@@ -216,8 +219,9 @@ Result<rules::ProcessFacts> Dumper::read(const capture::ProcessRef &process) con
     return facts;
 }
 
-capture::DumpRecord Dumper::dump(const rules::Dump &wanted, const rules::ProcessFacts &process, std::uint32_t dumpable,
-                                 std::uint64_t now_ns, const Objection &objection) {
+capture::DumpRecord Dumper::dump(const rules::Dump &wanted, const rules::ProcessFacts &process,
+                                 const capture::Program &program, std::uint32_t dumpable, std::uint64_t now_ns,
+                                 const Objection &objection) {
     capture::DumpRecord record{.asked = true, .dry_run = wanted.dry_run, .signal = wanted.signal};
     record.refused = forbidden(process);
     if (record.refused.empty())
@@ -231,7 +235,8 @@ capture::DumpRecord Dumper::dump(const rules::Dump &wanted, const rules::Process
         record.refused = Error::system("the process is gone").what;
         return record;
     }
-    const auto now = read({process.pid, {process.start_boot_ns}});
+    const capture::ProcessRef target{process.pid, {process.start_boot_ns}};
+    const auto now = read(target, program);
     record.refused = now ? forbidden(*now) : now.error().what;
     if (record.refused.empty() && objection)
         record.refused = objection(*now);
@@ -247,6 +252,12 @@ capture::DumpRecord Dumper::dump(const rules::Dump &wanted, const rules::Process
             record.refused = std::move(taken.error().what);
     if (!record.refused.empty())
         return record;
+    // Looking at all that has taken its time.
+    if (!program.may_be(capture::program_of(os_, target))) {
+        record.refused = another_program;
+        hour_.give_back(now_ns);
+        return record;
+    }
     if (::syscall(SYS_pidfd_send_signal, process_fd.get(), wanted.signal, nullptr, 0) != 0) {
         record.refused = Error::system("sending the signal").what;
         hour_.give_back(now_ns);
@@ -258,7 +269,7 @@ capture::DumpRecord Dumper::dump(const rules::Dump &wanted, const rules::Process
 
 Dumper::Look Dumper::look(const capture::ProcessRef &process, int signal) const {
     Look look{};
-    auto now = read(process);
+    auto now = read(process, {});
     look.objection = now ? forbidden(*now) : now.error().what;
     if (!look.objection.empty())
         return look;

@@ -32,9 +32,10 @@ public:
     // Why the process, as it is now, must not be signalled for the rule; "" if it may.
     using Objection = std::function<std::string(const rules::ProcessFacts &now)>;
     // Checks everything, and sends the signal through a pidfd.  process: as it was when the rule fired; it is read
-    // again. dumpable: SUID_DUMP_* of its mm.
-    capture::DumpRecord dump(const rules::Dump &wanted, const rules::ProcessFacts &process, std::uint32_t dumpable,
-                             std::uint64_t now_ns, const Objection &objection = {});
+    // again.  program: what it executed then, and must still execute.  dumpable: SUID_DUMP_* of its mm.
+    capture::DumpRecord dump(const rules::Dump &wanted, const rules::ProcessFacts &process,
+                             const capture::Program &program, std::uint32_t dumpable, std::uint64_t now_ns,
+                             const Objection &objection = {});
 
     // What the kernel side must know of a process as it is now.
     struct Look {
@@ -58,7 +59,7 @@ private:
     struct Findings; // of the pre-check
     std::string no_room() const;
     Findings examine(std::uint32_t pid, int signal, std::uint32_t dumpable) const;
-    Result<rules::ProcessFacts> read(const capture::ProcessRef &process) const;
+    Result<rules::ProcessFacts> read(const capture::ProcessRef &process, const capture::Program &program) const;
 
     capture::OsRoots os_;
     rules::Config::Safety safety_;

@@ -27,10 +27,10 @@ void tidy(bpf::kernel_path &path) {
     zero_from(path.names, path.length);
 }
 
-// The live process's own word, where it still is that process.
-void refine(rules::ProcessFacts &facts, const capture::OsRoots &os) {
+// The live process's own word, where it still is that process and executes that program.
+void refine(rules::ProcessFacts &facts, const capture::OsRoots &os, const capture::Program &program) {
     const auto live = capture::identify(os, facts.pid);
-    if (!live || live->start_ticks != capture::start_ticks_of({facts.start_boot_ns}))
+    if (!live || live->start_ticks != capture::start_ticks_of({facts.start_boot_ns}) || !program.may_be(live->program))
         return;
     if (!live->exe.empty())
         facts.exe = live->exe;
@@ -54,7 +54,7 @@ rules::ProcessFacts facts_from(const capture::OsRoots &os, const Event &event, s
     facts.exe = capture::path_of(event.exe);
     facts.cgroup = cgroup_of(event.cgroup, event.cgroup_parts);
     facts.unit = capture::unit_of_cgroup(facts.cgroup);
-    refine(facts, os);
+    refine(facts, os, capture::program_of(event.h));
     return facts;
 }
 

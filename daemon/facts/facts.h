@@ -5,6 +5,7 @@
 #include "bpf/event.h"
 #include "capture/collect/collect.h"
 #include "capture/os/process_ref.h"
+#include "capture/os/program.h"
 #include "rules/model/rule.h"
 
 #include <cstring>

@@ -29,8 +29,8 @@ void FactsCache::learn(const bpf::watch_key &key, const rules::ProcessFacts &fac
         known = {process_of(facts), key, 0, {}, facts};
 }
 
-rules::ProcessFacts FactsCache::read(const capture::ProcessRef &process, const std::string &comm,
-                                     std::uint32_t uid) const {
+rules::ProcessFacts FactsCache::read(const capture::ProcessRef &process, const capture::Program &program,
+                                     const std::string &comm, std::uint32_t uid) const {
     rules::ProcessFacts facts;
     facts.pid = process.pid;
     facts.start_boot_ns = process.start.ns;
@@ -39,7 +39,7 @@ rules::ProcessFacts FactsCache::read(const capture::ProcessRef &process, const s
     if (process.pid == 0)
         return facts; // the idle task
     const auto live = capture::identify(os_, process.pid);
-    if (!live || live->start_ticks != capture::start_ticks_of(process.start))
+    if (!live || live->start_ticks != capture::start_ticks_of(process.start) || !program.may_be(live->program))
         return facts;
     facts.comm = live->comm;
     facts.exe = live->exe;
@@ -58,7 +58,7 @@ const rules::ProcessFacts &FactsCache::of(const bpf::trigger_head &trigger) {
         known.process = process_of(trigger.h);
         known.key = trigger.key;
         known.execs = 0;
-        known.facts = read(known.process, text_of(trigger.comm), trigger.key.uid);
+        known.facts = read(known.process, capture::program_of(trigger.h), text_of(trigger.comm), trigger.key.uid);
         if (const auto *learnt = learnt_.find(bytes_of(trigger.key)); known.facts.exe.empty() && learnt != nullptr) {
             const std::string comm = std::move(known.facts.comm);
             known.facts = *learnt;         // it has ended; its like was looked at when it lived …
@@ -86,7 +86,7 @@ const rules::ProcessFacts &FactsCache::of(const capture::ProcessRef &process,
     if (another || changed) {
         known.process = process;
         known.execs = entry ? entry->execs : 0;
-        known.facts = read(process, comm, 0);
+        known.facts = read(process, {}, comm, 0);
     }
     known.decided = entry ? entry->key : known.decided;
     return known.facts;

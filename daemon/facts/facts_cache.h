@@ -33,7 +33,8 @@ private:
         rules::ProcessFacts facts;
     };
     Entry &entry(std::uint32_t tgid, std::uint32_t uid);
-    rules::ProcessFacts read(const capture::ProcessRef &process, const std::string &comm, std::uint32_t uid) const;
+    rules::ProcessFacts read(const capture::ProcessRef &process, const capture::Program &program,
+                             const std::string &comm, std::uint32_t uid) const;
 
     capture::OsRoots os_;
     rules::KeyedMemory<Entry, most> entries_;              // by the bytes of the tgid

@@ -325,7 +325,7 @@ void Daemon::dump(Assembly &assembly) {
     if (assembly.dumped)
         record = {.asked = true, .sent = true, .signal = assembly.dumped, .by_kernel = true};
     else if (assembly.rule->dump)
-        record = dumps_->dump(*assembly.rule, assembly.facts, subject.dumpable, now);
+        record = dumps_->dump(*assembly.rule, assembly.facts, capture::program_of(subject.h), subject.dumpable, now);
     if (!record.asked)
         return;
     if (record.sent) {

@@ -29,6 +29,7 @@ def start(opening):
     for command in COMMANDS:
         command()
     try:
+        opener.load_given()
         incident = bundle().incident()
         if opening:
             opener.load(bundle())

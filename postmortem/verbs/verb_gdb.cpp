@@ -184,24 +184,21 @@ private:
         const Executable executable = find_executable(opening.incident);
         if (!executable.warning.empty())
             opening.session.say(executable.warning);
-        return run_gdb(command_line(executable.path, core.file, scripts->path() + "/incident.py"), core, opening);
+        return run_gdb(executable.path, core, scripts->path() + "/incident.py", opening);
     }
 
-    std::vector<std::string> command_line(const std::string &executable, const std::string &core,
-                                          const std::string &script) const {
-        std::vector<std::string> command{"gdb", "-q"};
-        if (!executable.empty())
-            command.insert(command.end(), {"-se", executable});
-        command.insert(command.end(), {"-c", core, "-x", script});
+    // The script loads the program and the core: gdb itself would show what they hold as it is, also what a terminal
+    // acts upon.
+    Result<int> run_gdb(const std::string &executable, const OpenCore &core, const std::string &script,
+                        const Opening &opening) const {
+        std::vector<std::string> command{"gdb", "-q", "-x", script};
         command.insert(command.end(), arguments_.begin(), arguments_.end());
-        return command;
-    }
-
-    static Result<int> run_gdb(const std::vector<std::string> &command, const OpenCore &core, const Opening &opening) {
         opening.session.out.flush();
         const auto child = spawn(command, {.environment = {{"INCIDENT_BUNDLE", absolute(opening.bundle.path)},
                                                            {"INCIDENT_CORE", core.shown()},
-                                                           {"INCIDENT_CORE_JOIN", core.join}}});
+                                                           {"INCIDENT_CORE_JOIN", core.join},
+                                                           {"INCIDENT_OPEN_PROGRAM", executable},
+                                                           {"INCIDENT_OPEN_CORE", core.file}}});
         if (!child && child.error().code == ENOENT)
             return fail("gdb is not installed (Debian: apt install gdb)");
         if (!child)

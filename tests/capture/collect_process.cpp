@@ -156,6 +156,27 @@ TEST_F(CollectSpoiled, WhatBelongsToAReusedPidIsThrownAway) {
     EXPECT_THAT(into.results, ElementsAre(Field(&CollectorResult::error, HasSubstr("another process"))));
 }
 
+TEST_F(CollectSpoiled, WhatItExecutesMeanwhileIsNotTaken) {
+    const auto executes = [&](const char *code) {
+        write("stat", "1234 (app) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 123456 4096 1 0 " + std::string(code) +
+                          " 2000 140737000000000 0\n");
+    };
+    executes("1000");
+    std::filesystem::remove(at("status"));
+    ASSERT_EQ(::mkfifo(at("status").c_str(), 0600), 0);
+    std::thread other([&] { // while "status" is read
+        const int fd = ::open(at("status").c_str(), O_WRONLY | O_CLOEXEC);
+        executes("5000");
+        ::close(fd);
+    });
+    const Collected into = collect();
+    other.join();
+    EXPECT_THAT(file(into, "process/maps"), HasSubstr("[stack]")) << "read before";
+    EXPECT_EQ(into.files.size(), 1u);
+    EXPECT_EQ(result(into, "status")->error, "the process has executed another program since");
+    EXPECT_EQ(result(into, "cmdline")->error, "the process has executed another program since");
+}
+
 TEST_F(CollectSpoiled, HostileNamesSurviveJson) {
     const std::string target = "/tmp/\n\"}\x1b[31m\xff\xfe\\";
     ASSERT_EQ(::symlink(target.c_str(), at("fd/11").c_str()), 0);
@@ -365,6 +386,31 @@ TEST_F(CollectLive, AllThereIsToKnow) {
     EXPECT_THAT(into.results, Contains(Field(&CollectorResult::us, testing::Gt(0u))));
 }
 
+TEST_F(CollectLive, NothingOfAnotherProgram) {
+    const ProcessRef process{static_cast<std::uint32_t>(child), {start}};
+    const Program program = program_of({}, process);
+    ASSERT_TRUE(program.known());
+    Collected into;
+    collect_process({}, process, unhurried_process(), into, {program, false});
+    EXPECT_NE(into.file("process/cmdline"), nullptr);
+    into = {};
+    collect_process({}, process, unhurried_process(), into, {{program.start_code, program.start_stack + 16}, false});
+    EXPECT_THAT(into.files, IsEmpty());
+    ASSERT_EQ(into.results.size(), 1u);
+    EXPECT_EQ(into.results[0].error, "the process has executed another program since");
+}
+
+// A program that is being loaded has mappings and an executable already, and its stack's address is not set yet.
+TEST(CollectProgram, OneThatIsBeingLoadedIsNoProgram) {
+    ProcStat stat;
+    EXPECT_FALSE(program_of(stat).known()) << "no memory";
+    stat.memory = 4096;
+    EXPECT_TRUE(program_of(stat).known());
+    EXPECT_FALSE(program_of(stat).may_be({0x1000, 0x2000}));
+    stat.start_code = 1; // not shown to this process
+    EXPECT_FALSE(program_of(stat).known());
+}
+
 TEST_F(CollectLive, Identify) {
     const auto identity = identify({}, static_cast<std::uint32_t>(child));
     ASSERT_TRUE(identity) << identity.error().what;
@@ -373,6 +419,7 @@ TEST_F(CollectLive, Identify) {
     EXPECT_EQ(identity->exe, std::filesystem::read_symlink("/proc/self/exe"));
     EXPECT_THAT(identity->cmdline, HasSubstr("test"));
     EXPECT_EQ(identity->uid, ::geteuid());
+    EXPECT_EQ(identity->program, program_of({}, {static_cast<std::uint32_t>(child), {start}}));
 }
 
 TEST_F(CollectLive, OfADeadProcessNothingButTheReason) {

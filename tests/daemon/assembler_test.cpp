@@ -20,6 +20,7 @@ using testing::SizeIs;
 
 constexpr std::uint32_t pid = 4'000'001, sibling = 4'000'002; // beyond pid_max: no process has these
 constexpr std::uint64_t born_ns = 5'000, one_second = 1'000'000'000;
+constexpr std::uint64_t code = 0x1000, stack = 0x7ffc0000; // the program that it executes
 
 class TableRecorder final : public Recorded {
 public:
@@ -119,7 +120,7 @@ protected:
     }
 
     bpf::event_header head(bpf::event_kind kind, std::uint32_t tid = pid) const {
-        return {kind, EVENT_LAYOUT, clock.now_ns, pid, tid, born_ns, born_ns};
+        return {kind, EVENT_LAYOUT, clock.now_ns, pid, tid, born_ns, born_ns, code, stack};
     }
 
     bpf::death_event death(int signal = SIGSEGV) const {
@@ -306,7 +307,7 @@ Occurrence slow_call(std::uint64_t t_ns) {
     made.event.process.comm = "server";
     made.event.what = rules::SyscallEvent{"openat", 3, 5'000'000};
     made.trigger = capture::SyscallTrigger{};
-    made.subject = {bpf::EVENT_TRIGGER, EVENT_LAYOUT, t_ns, pid, sibling, born_ns, born_ns};
+    made.subject = {bpf::EVENT_TRIGGER, EVENT_LAYOUT, t_ns, pid, sibling, born_ns, born_ns, code, stack};
     made.comm = "worker";
     return made;
 }
@@ -350,6 +351,29 @@ TEST_F(AssemblerTest, ADeathNeedsNoEndOfTheEvents) {
     assembler->tend(clock.now_ns, false);
     ASSERT_THAT(ready, SizeIs(1));
     EXPECT_FALSE(ready[0].input.process.deadline_passed);
+}
+
+TEST_F(AssemblerTest, WhatTheProcessHasExecutedSinceIsNotLookedAt) {
+    begin(slow_rule);
+    two_threads(0);
+    assembler->occur(slow_call(clock.now_ns));
+    auto process = death(0);
+    process.h.kind = bpf::EVENT_SNAPSHOT;
+    process.fatal = 0;
+    process.uid = 77;
+    auto another = thread(sibling, 1, bpf::ROLE_LIVING);
+    process.h.start_stack = another.h.start_stack = stack + 4096;
+    another.regs.ip = 1;
+    take(process);
+    take(another);
+    assembler->tend(clock.now_ns);
+    ASSERT_THAT(ready, SizeIs(1));
+    EXPECT_NE(ready[0].input.process.event.uid, 77u);
+    for (const auto &each : ready[0].input.process.threads)
+        EXPECT_FALSE(each.event) << each.tid;
+    ASSERT_FALSE(ready[0].collected.results.empty());
+    EXPECT_THAT(ready[0].collected.results.front().error + ready[0].collected.results.back().error,
+                HasSubstr("executed another program since"));
 }
 
 TEST_F(AssemblerTest, AThreadsOwnCaptureIsWaitedForAndBetterThanALookFromOutside) {

@@ -65,7 +65,7 @@ rules::Config::Safety allowed() {
 TEST(Dumper, NothingIsSignalledUnlessAllowed) {
     const Child child;
     Dumper dumper({}, {});
-    const auto record = dumper.dump({SIGABRT, false}, facts(child.pid()), 1, 1);
+    const auto record = dumper.dump({SIGABRT, false}, facts(child.pid()), {}, 1, 1);
     EXPECT_TRUE(record.asked);
     EXPECT_FALSE(record.sent);
     EXPECT_THAT(record.refused, HasSubstr("allow_dump"));
@@ -103,10 +103,20 @@ TEST(Dumper, AReusedPidIsNotTheProcess) {
     auto process = facts(child.pid());
     process.start_boot_ns += 60'000'000'000;
     Dumper dumper({}, allowed());
-    const auto record = dumper.dump({SIGABRT, false}, process, 1, 1);
+    const auto record = dumper.dump({SIGABRT, false}, process, {}, 1, 1);
     EXPECT_FALSE(record.sent);
     EXPECT_THAT(record.refused, HasSubstr("another's"));
     EXPECT_TRUE(child.lives());
+}
+
+TEST(Dumper, AnotherProgramOfTheProcessIsNotWhatTheRuleSaid) {
+    const Child child;
+    Dumper dumper({}, allowed());
+    const auto record = dumper.dump({SIGABRT, false}, facts(child.pid()), {0x1000, 0x2000}, 1, 1);
+    EXPECT_FALSE(record.sent);
+    EXPECT_THAT(record.refused, HasSubstr("executed another program"));
+    EXPECT_TRUE(child.lives());
+    EXPECT_EQ(dumper.hour().left(2), allowed().dumps_per_hour);
 }
 
 TEST(Dumper, AProcessThatIsGone) {
@@ -115,7 +125,7 @@ TEST(Dumper, AProcessThatIsGone) {
         const Child child;
         process = facts(child.pid());
     }
-    const auto record = Dumper({}, allowed()).dump({SIGABRT, false}, process, 1, 1);
+    const auto record = Dumper({}, allowed()).dump({SIGABRT, false}, process, {}, 1, 1);
     EXPECT_FALSE(record.sent);
     EXPECT_THAT(record.refused, HasSubstr("gone"));
 }
@@ -125,10 +135,10 @@ TEST(Dumper, TheProcessIsAskedAsItIsNow) {
     auto safety = allowed();
     safety.never = {"*daemon_test*"}; // its executable; what is known of it from before says another
     Dumper dumper({}, safety);
-    auto record = dumper.dump({SIGABRT, false}, facts(child.pid()), 1, 1);
+    auto record = dumper.dump({SIGABRT, false}, facts(child.pid()), {}, 1, 1);
     EXPECT_THAT(record.refused, HasSubstr("never"));
     Dumper other({}, allowed());
-    record = other.dump({SIGABRT, false}, facts(child.pid()), 1, 1,
+    record = other.dump({SIGABRT, false}, facts(child.pid()), {}, 1, 1,
                         [](const rules::ProcessFacts &now) { return "it is " + now.exe + " now"; });
     EXPECT_THAT(record.refused, HasSubstr("daemon_test now"));
     EXPECT_FALSE(record.sent);
