@@ -1,11 +1,10 @@
 #include "rules/engine/storm.h"
+#include "tests/rules/events.h"
 
 #include <gmock/gmock.h>
 
 namespace incident::rules {
 namespace {
-
-constexpr std::uint64_t minute = 60'000'000'000;
 
 // 'F'ull, 'L'ight, 'c'ounted, of one signature at each of these minutes.
 std::string kept_at(StormPolicy &policy, const std::vector<std::uint64_t> &minutes,
