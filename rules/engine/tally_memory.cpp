@@ -15,8 +15,8 @@ TallyKey::TallyKey(TallyBy by, const ProcessFacts &process) {
     }
 }
 
-TallyMemory::Answer TallyMemory::add(const Tally &tally, std::string_view key, std::uint64_t t_ns,
-                                     std::uint64_t value, std::uint64_t keep_ns) {
+TallyMemory::Answer TallyMemory::add(const Tally &tally, std::string_view key, std::uint64_t t_ns, std::uint64_t value,
+                                     std::uint64_t keep_ns) {
     const auto window = static_cast<std::uint64_t>(tally.window.count());
     const auto stalled = static_cast<std::uint64_t>(tally.stalled.count());
     Entry &entry = entries_.at(key, [this](const Entry &forgotten) { remembered_ -= forgotten.size(); });

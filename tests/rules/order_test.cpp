@@ -1,9 +1,9 @@
 // The engine's answers do not depend on the order in which the kernel delivers what happened at about the same time.
 //
 // The ring buffer has events in the order in which their room was reserved, and their times were read just before on
-// different CPUs.  So those of one CPU keep their order, and among CPUs an event may come after others that are later by
-// as long as its CPU was kept from going on: by interrupts, by the hypervisor.  What user space sees itself (a passed
-// deadline) overtakes what still waits in the buffer.
+// different CPUs.  So those of one CPU keep their order, and among CPUs an event may come after others that are later
+// by as long as its CPU was kept from going on: by interrupts, by the hypervisor.  What user space sees itself (a
+// passed deadline) overtakes what still waits in the buffer.
 //
 // INCIDENTD_TEST_SEED chooses other sequences, INCIDENTD_TEST_SEQUENCES how many.
 #include "tests/rules/events.h"
@@ -200,8 +200,8 @@ void decide(Engine &engine, const Event &event, Outcomes &outcomes) {
         ++outcomes[{decision.rule->name, decision.outcome}];
 }
 
-// Events that count together: which of them makes the rule fire depends on their order, but not how many times it fires.
-// Between bursts there is more time than an event can be late, and no limit ends within one.
+// Events that count together: which of them makes the rule fire depends on their order, but not how many times it
+// fires. Between bursts there is more time than an event can be late, and no limit ends within one.
 TEST(Order, ABurstOnSeveralCpusFiresAsOftenInAnyOrder) {
     const std::uint64_t seed = number_of("INCIDENTD_TEST_SEED", 1);
     const std::vector<Rule> rules = good_rules(rules_by_several);
@@ -219,10 +219,11 @@ TEST(Order, ABurstOnSeveralCpusFiresAsOftenInAnyOrder) {
                 const auto pid = static_cast<std::uint32_t>(1 + random.below(6));
                 ProcessFacts of = process(pid, pid % 2 ? "/odd" : "/even");
                 of.exe = pid % 3 ? "/opt/app" : "/opt/other";
-                const EventKind kinds[] = {SignalEvent{.number = SIGSEGV, .fatal = true}, ReclaimEvent{.stalled_ns = ms},
-                                           SyscallEvent{"read", -5, 1}, BlockIoEvent{"sda", 2 * second}};
-                by_time.push_back({event(t_ns, kinds[random.below(4)], of), static_cast<unsigned>(random.below(4)),
-                                   by_time.size()});
+                const EventKind kinds[] = {SignalEvent{.number = SIGSEGV, .fatal = true},
+                                           ReclaimEvent{.stalled_ns = ms}, SyscallEvent{"read", -5, 1},
+                                           BlockIoEvent{"sda", 2 * second}};
+                by_time.push_back(
+                    {event(t_ns, kinds[random.below(4)], of), static_cast<unsigned>(random.below(4)), by_time.size()});
             }
             Outcomes in_order, as_delivered;
             for (const Happened &each : by_time)
@@ -251,7 +252,9 @@ TEST(Order, ABurstOnSeveralCpusFiresAsOftenInAnyOrder) {
 // A count above what is kept one by one: what came late to a piece leaves the window in its own time, not later.
 TEST(Order, ALateMatchIsNotCountedBeyondItsWindow) {
     Engine engine(good_rules(rule_on("reclaim", "count = 3000\nwindow = \"10s\"\nby = \"host\"")));
-    const auto at = [&](std::uint64_t t_ns) { return outcome(engine, event(hour + t_ns, ReclaimEvent{.stalled_ns = 1})); };
+    const auto at = [&](std::uint64_t t_ns) {
+        return outcome(engine, event(hour + t_ns, ReclaimEvent{.stalled_ns = 1}));
+    };
     for (unsigned i = 0; i < 1100; ++i)
         ASSERT_EQ(at(100 * ms), 'c');
     for (unsigned i = 0; i < 900; ++i)
