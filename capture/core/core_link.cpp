@@ -47,27 +47,14 @@ std::string field(sd_journal *journal, const char *name) {
 }
 
 CoreEntry read_entry(sd_journal *journal) {
-    CoreEntry entry;
+    CoreEntry entry = core_entry_of([journal](const char *name) { return field(journal, name); });
     char *cursor = nullptr;
     if (::sd_journal_get_cursor(journal, &cursor) >= 0)
         entry.cursor = cursor;
     ::free(cursor);
-    const auto wall = [](std::uint64_t us) { return WallTime{us * 1000}; };
     std::uint64_t written_us = 0;
     (void)::sd_journal_get_realtime_usec(journal, &written_us);
-    entry.written = wall(written_us);
-    entry.signal = whole_number<int>(field(journal, "COREDUMP_SIGNAL")).value_or(0);
-    entry.uid = whole_number<std::uint32_t>(field(journal, "COREDUMP_UID"));
-    entry.exe = field(journal, "COREDUMP_EXE");
-    entry.auxv = field(journal, "COREDUMP_PROC_AUXV");
-    entry.death = wall(whole_number<std::uint64_t>(field(journal, "COREDUMP_TIMESTAMP")).value_or(0));
-    entry.file = field(journal, "COREDUMP_FILENAME");
-    entry.truncated = field(journal, "COREDUMP_TRUNCATED") == "1";
-    entry.embedded = entry.file.empty() && !field(journal, "COREDUMP").empty();
-    entry.writer_uid = whole_number<std::uint32_t>(field(journal, "_UID"));
-    entry.writer_exe = field(journal, "_EXE");
-    entry.writer_unit = field(journal, "_SYSTEMD_UNIT");
-    entry.transport = field(journal, "_TRANSPORT");
+    entry.written = {written_us * 1000};
     return entry;
 }
 

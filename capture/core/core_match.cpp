@@ -1,6 +1,7 @@
 #include "capture/core/core_match.h"
 
 #include "capture/core/stored_core.h"
+#include "capture/os/number.h"
 
 #include <elf.h>
 
@@ -163,6 +164,23 @@ Judgement judge(const CoreEntry &entry, const DeathIdentity &death, const CoreHa
 }
 
 } // namespace
+
+CoreEntry core_entry_of(const std::function<std::string(const char *name)> &field) {
+    CoreEntry entry;
+    entry.signal = whole_number<int>(field("COREDUMP_SIGNAL")).value_or(0);
+    entry.uid = whole_number<std::uint32_t>(field("COREDUMP_UID"));
+    entry.exe = field("COREDUMP_EXE");
+    entry.auxv = field("COREDUMP_PROC_AUXV");
+    entry.death = {whole_number<std::uint64_t>(field("COREDUMP_TIMESTAMP")).value_or(0) * 1000};
+    entry.file = field("COREDUMP_FILENAME");
+    entry.truncated = field("COREDUMP_TRUNCATED") == "1";
+    entry.embedded = entry.file.empty() && !field("COREDUMP").empty();
+    entry.writer_uid = whole_number<std::uint32_t>(field("_UID"));
+    entry.writer_exe = field("_EXE");
+    entry.writer_unit = field("_SYSTEMD_UNIT");
+    entry.transport = field("_TRANSPORT");
+    return entry;
+}
 
 bool auxv_identifies(std::string_view auxv) {
     std::uint64_t random = 0;

@@ -3,8 +3,10 @@
 
 #include "capture/core/core_link.h"
 
+#include <functional>
 #include <optional>
 #include <span>
+#include <string>
 
 namespace incident::capture {
 
@@ -24,6 +26,10 @@ struct CoreEntry {
     std::string writer_exe, writer_unit;     // _EXE, _SYSTEMD_UNIT; "" if the sender had ended before journald looked
     std::string transport;                   // _TRANSPORT
 };
+
+// Reads the fields of an entry that `field` gives by their names ("" if the entry has none); the cursor and the time
+// come from the journal itself.
+CoreEntry core_entry_of(const std::function<std::string(const char *name)> &field);
 
 // How entries of systemd-coredump look on this machine.
 struct CoreHandler {

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 #include <sys/epoll.h>
 #include <sys/file.h>
 #include <sys/socket.h>
@@ -59,6 +60,12 @@ void StateLock::alive() {
 // Where it cannot be written the next life takes this one for killed, or knows of none.
 void StateLock::release() {
     (void)write(stopped);
+}
+
+std::string requested_verb(const std::string &request) {
+    const auto parsed = nlohmann::json::parse(request, nullptr, false);
+    const auto verb = parsed.is_object() ? parsed.find("verb") : parsed.end();
+    return verb != parsed.end() && verb->is_string() ? verb->get<std::string>() : "";
 }
 
 Result<Control> Control::listen(const std::string &state, std::function<std::string(const std::string &)> answer,

@@ -38,6 +38,9 @@ private:
     std::optional<PastLife> before_;
 };
 
+// What a request asks for: the "verb" of its JSON object; "" if it is no such object.
+std::string requested_verb(const std::string &request);
+
 class Control {
 public:
     static constexpr std::size_t connections_max = 16;

@@ -414,9 +414,7 @@ void Daemon::tell_manager() {
 }
 
 std::string Daemon::answer(const std::string &request) {
-    const auto parsed = nlohmann::json::parse(request, nullptr, false);
-    const bool status = parsed.is_object() && parsed.contains("verb") && parsed["verb"] == "status";
-    if (!status)
+    if (requested_verb(request) != "status")
         return "{\"error\": \"unknown request\"}\n";
     const auto now = clock_ns(CLOCK_MONOTONIC);
     const ConditionStates states = condition_states();

@@ -6,6 +6,8 @@
 #include <csignal>
 #include <cstring>
 #include <elf.h>
+#include <map>
+#include <utility>
 
 namespace incident::postmortem {
 
@@ -117,11 +119,14 @@ void read_memory(const capture::Bundle &bundle, CrashImage &image) {
     if (!bytes || !index)
         return; // a light bundle has none
     const std::string_view all(*bytes);
+    std::uint64_t left = all.size(); // each piece has its own bytes, so together they are no longer than the file
     JsonView(*index).each([&](JsonView piece) {
         const auto address = piece["address"].natural();
         const std::uint64_t offset = piece["offset"].count(), length = piece["length"].count();
-        if (address && offset <= all.size() && length <= all.size() - offset)
-            image.memory.add(*address, all.substr(offset, length));
+        if (!address || offset > all.size() || length > all.size() - offset || length > left)
+            return;
+        image.memory.add(*address, all.substr(offset, length));
+        left -= length;
     });
     JsonView(*index).each([&](JsonView piece) {
         if (image.abort_message.empty() && piece["what"].text() == "last mapping")
@@ -193,11 +198,13 @@ void read_build_ids(const capture::Bundle &bundle, std::vector<ImageModule> &mod
     const auto json = read_json(bundle, "modules.json", threads_json_max);
     if (!json)
         return;
-    JsonView(*json).each([&](JsonView known) {
-        for (ImageModule &module : modules)
-            if (module.path == known["path"].text() && module.inode == known["inode"].count())
-                module.build_id = known["build_id"].text();
+    std::map<std::pair<std::string_view, std::uint64_t>, std::string_view> known;
+    JsonView(*json).each([&](JsonView module) {
+        known[{module["path"].text(), module["inode"].count()}] = module["build_id"].text();
     });
+    for (ImageModule &module : modules)
+        if (const auto found = known.find({module.path, module.inode}); found != known.end())
+            module.build_id = found->second;
 }
 
 } // namespace

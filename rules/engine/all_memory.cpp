@@ -26,7 +26,7 @@ void AllMemory::met(const Rule &rule, std::size_t condition, const Event &event,
     Mark &mark = marks.at(key.text(), key.user());
     if (event.t_ns >= mark.t_ns)
         mark = {event.t_ns, value};
-    const auto useless = [&](const auto &old) { return old.t_ns + within < event.t_ns; };
+    const auto useless = [&](const auto &old) { return old.t_ns + within + late_at_most_ns < event.t_ns; };
     marks.tidy(useless);
     if (of_host(rule.conditions[condition]))
         return;

@@ -13,6 +13,10 @@
 
 namespace incident::rules {
 
+// How much later than others an event may come that happened before them on another CPU. An entry is kept this much
+// longer than it is needed, so that such an event finds what it would have found in its turn.
+inline constexpr std::uint64_t late_at_most_ns = 1'000'000'000;
+
 template <typename Entry, std::size_t most_keys = 4096> class KeyedMemory {
 public:
     KeyedMemory() = default;

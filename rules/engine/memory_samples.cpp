@@ -30,14 +30,13 @@ void MemorySamples::push(Entry &entry, Sample sample, std::uint64_t within) {
 }
 
 MemorySamples::Answer MemorySamples::add(const MemoryCondition &condition, const TallyKey &key, std::uint64_t t_ns,
-                                         std::uint64_t rss) {
+                                         std::uint64_t rss, std::uint64_t keep_ns) {
     Entry &entry = entries_.at(key.text(), key.user());
     if (!entry.rising.empty())
         t_ns = std::max(t_ns, entry.rising.back().t_ns);
     push(entry, {t_ns, rss}, static_cast<std::uint64_t>(condition.within.count()));
-    entries_.tidy([&](const Entry &old) {
-        return old.rising.back().t_ns + static_cast<std::uint64_t>(condition.within.count()) + gone_after_ns < t_ns;
-    });
+    const std::uint64_t kept_ns = static_cast<std::uint64_t>(condition.within.count()) + keep_ns + gone_after_ns;
+    entries_.tidy([&](const Entry &old) { return old.rising.back().t_ns + kept_ns < t_ns; });
     Answer answer{.grown = rss - entry.rising.front().rss};
     answer.holds = (!condition.rss_above || rss > *condition.rss_above) &&
                    (!condition.growth || answer.grown >= *condition.growth);

@@ -18,7 +18,9 @@ public:
         std::uint64_t grown = 0;
     };
 
-    Answer add(const MemoryCondition &condition, const TallyKey &key, std::uint64_t t_ns, std::uint64_t rss);
+    // keep_ns: how much longer than for its own answers a process without samples is remembered, for collect().
+    Answer add(const MemoryCondition &condition, const TallyKey &key, std::uint64_t t_ns, std::uint64_t rss,
+               std::uint64_t keep_ns = 0);
 
     // The samples that growth was measured with, from the lowest to the newest. Returns false if the event is not
     // the newest sample: the samples of its time may be gone.

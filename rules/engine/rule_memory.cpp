@@ -81,7 +81,8 @@ RuleMemory::Step RuleMemory::sample(const Rule &rule, std::size_t index, const E
     const std::uint64_t rss = std::get<MemoryEvent>(event.what).rss;
     const TallyKey process(TallyBy::Process, event.process);
     MemorySamples &samples = conditions_[index].samples;
-    const auto answer = samples.add(condition, process, event.t_ns, rss);
+    const auto answer =
+        samples.add(condition, process, event.t_ns, rss, static_cast<std::uint64_t>(rule.within.count()));
     if (!(rule.combine == Combine::All ? answer.holds : answer.began)) {
         if (!explain)
             return Step::No;
@@ -107,7 +108,8 @@ RuleMemory::Step RuleMemory::count(const Rule &rule, std::size_t index, const Ev
     if (tally.each())
         return Step::Met;
     const TallyKey key(tally.by, event.process);
-    const auto answer = conditions_[index].tally.add(tally, key, event.t_ns, value_of(event.what));
+    const auto answer = conditions_[index].tally.add(tally, key, event.t_ns, value_of(event.what),
+                                                     static_cast<std::uint64_t>(rule.within.count()));
     if (answer.reached)
         return Step::Met;
     if (explain)

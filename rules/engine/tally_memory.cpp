@@ -19,7 +19,8 @@ TallyKey::TallyKey(TallyBy by, const ProcessFacts &process) {
     }
 }
 
-TallyMemory::Answer TallyMemory::add(const Tally &tally, const TallyKey &key, std::uint64_t t_ns, std::uint64_t value) {
+TallyMemory::Answer TallyMemory::add(const Tally &tally, const TallyKey &key, std::uint64_t t_ns, std::uint64_t value,
+                                     std::uint64_t keep_ns) {
     const auto window = static_cast<std::uint64_t>(tally.window.count());
     const auto stalled = static_cast<std::uint64_t>(tally.stalled.count());
     Entry &entry = entries_.at(key.text(), key.user(),
@@ -32,7 +33,7 @@ TallyMemory::Answer TallyMemory::add(const Tally &tally, const TallyKey &key, st
     insert(entry, window, {t_ns, value});
     const Answer answer{(tally.count > 1 && entry.count >= tally.count) || (stalled > 0 && entry.value >= stalled),
                         entry.count, entry.value};
-    make_room(entry.latest_ns, window);
+    make_room(entry.latest_ns, window + keep_ns + late_at_most_ns);
     return answer;
 }
 
@@ -50,6 +51,7 @@ void TallyMemory::insert(Entry &entry, std::uint64_t window, Match match) {
     const Match oldest = entry.exact[entry.begin];
     if (entry.pieces.empty() || oldest.t_ns - std::min(oldest.t_ns, entry.pieces.back().first_ns) > window / pieces)
         entry.pieces.push_back({oldest.t_ns, 0, 0});
+    entry.pieces.back().first_ns = std::min(entry.pieces.back().first_ns, oldest.t_ns); // one that came late
     ++entry.pieces.back().count;
     entry.pieces.back().value += oldest.value;
     pop_oldest(entry);
@@ -83,10 +85,10 @@ void TallyMemory::expire(Entry &entry, std::uint64_t window) {
 }
 
 // The newest entry is the one being counted: it stays.
-void TallyMemory::make_room(std::uint64_t now, std::uint64_t window) {
+void TallyMemory::make_room(std::uint64_t now, std::uint64_t kept_ns) {
     const auto forgets = [this](const Entry &entry) { remembered_.take(entry.user, entry.size()); };
     entries_.tidy([&](const Entry &entry) {
-        const bool useless = entry.latest_ns + window < now;
+        const bool useless = entry.latest_ns + kept_ns < now;
         if (useless)
             forgets(entry);
         return useless;

@@ -39,7 +39,9 @@ public:
     };
 
     // Adds one match. Matches of several CPUs may come out of order; one that is older than the window is not counted.
-    Answer add(const Tally &tally, const TallyKey &key, std::uint64_t t_ns, std::uint64_t value);
+    // keep_ns: how much longer than the window collect() is to find the matches, whatever other keys do.
+    Answer add(const Tally &tally, const TallyKey &key, std::uint64_t t_ns, std::uint64_t value,
+               std::uint64_t keep_ns = 0);
 
     // The matches within the window: the newest ones in order of time, and the sums over all.
     void collect(std::string_view key, std::size_t condition, Decision &out);
@@ -68,7 +70,7 @@ private:
     void expire(Entry &entry, std::uint64_t window);
     void pop_oldest(Entry &entry);
     void insert(Entry &entry, std::uint64_t window, Match match);
-    void make_room(std::uint64_t now, std::uint64_t window);
+    void make_room(std::uint64_t now, std::uint64_t kept_ns);
 
     KeyedMemory<Entry> entries_;
     UserWeights remembered_; // exact matches over all keys

@@ -19,6 +19,9 @@ RUN_PACKAGES=(systemd systemd-coredump gdb procps util-linux)
 # What tests/tidy runs, in the versions that it names.
 TIDY_PACKAGES=(clang-tidy-19 clang-format-14 shellcheck)
 
+# What builds the fuzzers, and what makes their seeds.
+FUZZ_PACKAGES=(clang-19 libclang-rt-19-dev gcc gdb)
+
 # The programs that the tests watch dying, and what the tests compare against.
 TEST_PACKAGES=(
     "${RUN_PACKAGES[@]}"

@@ -1,7 +1,9 @@
 // Bundles as an attacker would make them: no verb may crash, hang, throw, or hand a terminal
 // anything to act upon.
+#include "postmortem/image/crash_image.h"
 #include "state.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -147,6 +149,39 @@ TEST(Hostile, LinksAndFifosAreNotFollowed) {
     all_verbs_survive(state);
     EXPECT_EQ(state.run({"info"}).code, 1);
     EXPECT_THAT(state.run({"info"}).out, testing::Not(HasSubstr("secret")));
+}
+
+// A few bytes that stand for terabytes, and lists that are searched again for each entry of another.
+TEST(Hostile, ABundleStandsForNoMoreMemoryThanItHas) {
+    Json pieces = Json::array(), modules = Json::array();
+    const std::string bytes(1 << 20, 'm');
+    for (std::uint64_t i = 0; i < 2000; ++i)
+        pieces.push_back({{"address", 0x10000000 + 2 * i * bytes.size()}, {"offset", 0}, {"length", bytes.size()}});
+    std::string maps;
+    for (std::uint64_t i = 0; i < 20'000; ++i) {
+        maps += fmt::format("{:x}-{:x} r-xp 00000000 08:01 {} /lib/{}\n", i << 16, (i << 16) + 4096, i + 1, i);
+        modules.push_back(
+            {{"path", fmt::format("/lib/{}", i)}, {"inode", i + 1}, {"build_id", fmt::format("{:04x}", i)}});
+    }
+    State state;
+    const std::string name = state.add_sample("crash", {{"memory.json", pieces.dump()},
+                                                        {"memory.bin", bytes},
+                                                        {"modules.json", modules.dump()},
+                                                        {"process/maps", maps}});
+    const auto incidents = capture::IncidentsDir::open(state.dir(), false);
+    ASSERT_TRUE(incidents);
+    const auto bundle = incidents->bundle(name);
+    ASSERT_TRUE(bundle);
+    const auto incident = Incident::read(*bundle);
+    ASSERT_TRUE(incident);
+    const auto image = read_crash_image(*bundle, *incident);
+    ASSERT_TRUE(image);
+    std::size_t known = 0;
+    for (const auto &[address, piece] : image->memory.pieces())
+        known += piece.size();
+    EXPECT_LE(known, bytes.size());
+    ASSERT_EQ(image->modules.size(), 20'000u);
+    EXPECT_EQ(image->modules[4660].build_id, "1234");
 }
 
 TEST(Hostile, CoreOfAForgedBundleMustBeACore) {

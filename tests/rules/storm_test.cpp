@@ -1,11 +1,10 @@
 #include "rules/engine/storm.h"
+#include "tests/rules/events.h"
 
 #include <gmock/gmock.h>
 
 namespace incident::rules {
 namespace {
-
-constexpr std::uint64_t minute = 60'000'000'000;
 
 ProcessFacts of(std::uint32_t uid, const std::string &cgroup = "/system.slice/app.service") {
     return {.uid = uid, .cgroup = cgroup};
