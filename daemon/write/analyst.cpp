@@ -149,8 +149,7 @@ Result<capture::BundleAnalysis> Analyst::analyse(const std::string &bundle) {
     const UniqueFd handle(static_cast<int>(::syscall(SYS_pidfd_open, *child, 0)));
     const int no_handle = handle ? 0 : errno;
     pollfd waiting[] = {{handle.get(), POLLIN, 0}, {stop_fd_.get(), POLLIN, 0}};
-    const int ready =
-        handle ? capture::retry([&] { return ::poll(waiting, std::size(waiting), patience_ms); }) : -1;
+    const int ready = handle ? capture::retry([&] { return ::poll(waiting, std::size(waiting), patience_ms); }) : -1;
     const bool ended = handle && ready > 0 && waiting[0].revents;
     if (!ended)
         ::kill(-*child, SIGKILL); // it leads a group of its own: what it started ends with it

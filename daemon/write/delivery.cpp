@@ -19,7 +19,7 @@ namespace incident::daemon {
 namespace {
 
 constexpr std::uint64_t core_look_ns = 100'000'000;
-constexpr std::chrono::seconds journal_patience{5}; // at the end; what is not told by then the next start tells
+constexpr std::chrono::seconds journal_patience{5};       // at the end; what is not told by then the next start tells
 constexpr std::uint64_t hook_patience_ns = 5'000'000'000; // at the end; systemd may be shutting down itself
 
 std::string short_id() {

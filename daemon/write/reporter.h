@@ -1,6 +1,6 @@
-// Sends the journal entries of incidents on a thread of its own.  journald takes a few entries that it does not read, and
-// then lets the sender wait for as long as it hangs, which must keep neither the writer nor the event loop from their
-// work.  Entries that wait are sent when it goes on.
+// Sends the journal entries of incidents on a thread of its own.  journald takes a few entries that it does not read,
+// and then lets the sender wait for as long as it hangs, which must keep neither the writer nor the event loop from
+// their work.  Entries that wait are sent when it goes on.
 #pragma once
 
 #include "capture/os/result.h"

@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char *reserve_name = ".reserve"; // no bundle's name
 constexpr std::chrono::minutes after_an_error{1};
-constexpr std::size_t most_entropy = 256;        // in one call, getentropy(3)
+constexpr std::size_t most_entropy = 256; // in one call, getentropy(3)
 
 // The bytes are random, because a file system that compresses or finds duplicates would keep no space for others.
 Status fill(int fd, std::uint64_t bytes) {
