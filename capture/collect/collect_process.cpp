@@ -91,6 +91,8 @@ Outcome collect_namespaces(const Target &target) {
         else
             outcome.error = link.error().what;
     outcome.ok = !lines.empty();
+    if (!outcome.ok && outcome.error.empty())
+        outcome.error = "ns: empty, the process has no namespaces any more";
     outcome.files.emplace_back("process/ns", std::move(lines));
     return outcome;
 }
@@ -167,6 +169,8 @@ Outcome collect_cgroup(const Target &target) {
     Outcome outcome;
     outcome.error = collect_cgroup_files(target.os, text->bytes, target.limits.file_cap, outcome.files);
     outcome.ok = !outcome.files.empty();
+    if (!outcome.ok && outcome.error.empty())
+        outcome.error = "no file of its control group could be read";
     return outcome;
 }
 

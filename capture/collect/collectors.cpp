@@ -139,7 +139,8 @@ void run_collectors(const Subject &subject, std::vector<Collector> collectors, C
     if (session->begun > 0 && session->got.results.size() < session->begun)
         add_result(into, names[session->begun - 1], false, "did not return within " + limit + ": stuck in the kernel",
                    us);
-    const std::string why = ran == Ran::Refused  ? "not begun: too many earlier collectors hang on this process or its user"
+    const std::string why = ran == Ran::Refused
+                                ? "not begun: too many earlier collectors hang on this process or its user"
                             : session->begun > 0 ? "not begun: \"" + names[session->begun - 1] + "\" did not return"
                                                  : "not begun within " + limit;
     for (std::size_t i = session->begun; i < names.size(); ++i)

@@ -1,6 +1,7 @@
-// Counts the readers that were left behind in the kernel (see collectors.h), by what they wait for.  Each holds a thread
-// and a descriptor or two, so there is a limit; and each user has a limit of her own, because whoever makes readers hang
-// (a file system of hers that does not answer, a process with its mmap_lock held) must not use up that of the others.
+// Counts the readers that were left behind in the kernel (see collectors.h), by what they wait for.  Each holds a
+// thread and a descriptor or two, so there is a limit; and each user has a limit of her own, because whoever makes
+// readers hang (a file system of hers that does not answer, a process with its mmap_lock held) must not use up that of
+// the others.
 #pragma once
 
 #include "capture/os/os_roots.h"

@@ -1,5 +1,5 @@
-// A log that never waits for its reader.  A service's standard error is a stream to journald, which may hang; a line that
-// it does not take at once is dropped, and the next line that it takes says how many were.
+// A log that never waits for its reader.  A service's standard error is a stream to journald, which may hang; a line
+// that it does not take at once is dropped, and the next line that it takes says how many were.
 #pragma once
 
 #include <spdlog/sinks/base_sink.h>

@@ -36,8 +36,7 @@ Result<Sites> ProbeEnd::resolve(const std::shared_ptr<TargetFile> &file, std::st
         point_.kind == ProbePoint::Kind::Usdt ? point_.provider + ":" + point_.name : point_.symbol;
     const std::string path = file->path;
     auto sites = capture::within<Sites>(
-        {},
-        resolve_patience,
+        {}, resolve_patience,
         [file, point = point_, wants_return = kind_ == Kind::Function, why = std::move(no_return_probe), os = tools.os,
          abilities = tools.abilities, debug = tools.debug, switching = tools.switching]() -> Result<Sites> {
             if (point.kind == ProbePoint::Kind::Usdt)

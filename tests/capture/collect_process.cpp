@@ -325,8 +325,8 @@ TEST_F(CollectSpoiled, NotSoManyAreLeftBehindThatTheyHarm) {
     limits.deadline = std::chrono::milliseconds(1);
     int refused = 0;
     for (int i = 0; i < 10; ++i)
-        refused +=
-            result(collect(limits), "maps")->error == "not begun: too many earlier collectors hang on this process or its user";
+        refused += result(collect(limits), "maps")->error ==
+                   "not begun: too many earlier collectors hang on this process or its user";
     EXPECT_GE(refused, 8);
     // And they are counted down when they return.
     std::filesystem::rename(at("stat"), at("fifo"));

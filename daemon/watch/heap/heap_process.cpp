@@ -65,18 +65,19 @@ void set_ranges(const capture::Maps &maps, bpf::heap_account &settings) {
 
 // The mapped file itself.
 Result<TargetFile> open_mapping(const capture::OsRoots &os, std::uint32_t pid, const capture::Mapping &mapping) {
-    return capture::within<TargetFile>(capture::subject_of(os, pid), file_patience, [os, pid, mapping]() -> Result<TargetFile> {
-        const auto process = capture::ProcessDir::open(os, pid);
-        if (!process)
-            return fail(process.error());
-        auto file = capture::open_mapped(process->fd(), mapping);
-        if (!file)
-            return fail(std::move(file.error()).in(mapping.path));
-        const auto identity = identify(file->get());
-        if (!identity)
-            return fail(identity.error());
-        return TargetFile{std::move(*file), *identity, mapping.path};
-    });
+    return capture::within<TargetFile>(capture::subject_of(os, pid), file_patience,
+                                       [os, pid, mapping]() -> Result<TargetFile> {
+                                           const auto process = capture::ProcessDir::open(os, pid);
+                                           if (!process)
+                                               return fail(process.error());
+                                           auto file = capture::open_mapped(process->fd(), mapping);
+                                           if (!file)
+                                               return fail(std::move(file.error()).in(mapping.path));
+                                           const auto identity = identify(file->get());
+                                           if (!identity)
+                                               return fail(identity.error());
+                                           return TargetFile{std::move(*file), *identity, mapping.path};
+                                       });
 }
 
 } // namespace
