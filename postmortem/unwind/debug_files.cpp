@@ -49,10 +49,27 @@ std::uint32_t crc_of(int fd) {
     return static_cast<std::uint32_t>(crc);
 }
 
+// Where the executable segments lie.  Tools that separate debug information keep these headers.
+std::vector<std::pair<std::uint64_t, std::uint64_t>> code_of(Elf *elf) {
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> code;
+    std::size_t count = 0;
+    if (!elf || elf_getphdrnum(elf, &count) != 0)
+        return code;
+    constexpr std::size_t most = 1024;
+    for (std::size_t i = 0; i < std::min(count, most); ++i) {
+        GElf_Phdr header;
+        if (gelf_getphdr(elf, static_cast<int>(i), &header) && header.p_type == PT_LOAD && (header.p_flags & PF_X))
+            code.emplace_back(header.p_vaddr, header.p_memsz);
+    }
+    return code;
+}
+
 class DebugFileSearch {
 public:
-    DebugFileSearch(std::string build_id, std::optional<std::uint32_t> module_owner, std::vector<std::string> &notes)
-        : build_id_(std::move(build_id)), module_owner_(module_owner), notes_(notes) {}
+    // module: whose debug information it is; nullptr: that of several.
+    DebugFileSearch(Elf *module, std::string build_id, std::optional<std::uint32_t> module_owner,
+                    std::vector<std::string> &notes)
+        : module_(module), build_id_(std::move(build_id)), module_owner_(module_owner), notes_(notes) {}
 
     // crc: what a file without a build-id to compare must have
     bool take(UniqueFd fd, const std::string &where, const GElf_Word *crc = nullptr) {
@@ -77,6 +94,10 @@ public:
         } else if (!crc || crc_of(fd.get()) != *crc) {
             return reject(where, "its checksum differs");
         }
+        // Anybody can give a program the build-id of another one, whose names would then be given to its code.
+        const auto code = code_of(elf.get());
+        if (module_ && !code.empty() && code != code_of(module_))
+            return reject(where, "it describes code that lies elsewhere: the module has the build-id of another file");
         found.where = where;
         found.fd = std::move(fd);
         found.elf = std::move(elf);
@@ -91,6 +112,7 @@ private:
         notes_.push_back(fmt::format("{} is not used: {}", where, why));
         return false;
     }
+    Elf *module_;
     std::string build_id_;
     std::optional<std::uint32_t> module_owner_;
     std::vector<std::string> &notes_;
@@ -128,7 +150,7 @@ DebugFile find_debug_file(Elf *module, const DebugSearch &search, std::vector<st
         return own;
     }
     const std::string build_id = build_id_of_elf(module);
-    DebugFileSearch files(build_id, search.module_owner, notes);
+    DebugFileSearch files(module, build_id, search.module_owner, notes);
     const std::string by_id = build_id_path(search.root, build_id);
     if (!by_id.empty() && (files.take(copy_of(search.by_build_id), by_id) ||
                            (search.by_build_id < 0 && files.take(open_regular(by_id), by_id))))
@@ -157,7 +179,7 @@ DebugFile find_alternate(Dwarf *dwarf, const std::string &root, const DebugFile 
     std::string build_id;
     for (ssize_t i = 0; i < length; ++i)
         build_id += fmt::format("{:02x}", static_cast<const unsigned char *>(id)[i]);
-    DebugFileSearch files(build_id, beside.module_owner, notes);
+    DebugFileSearch files(nullptr, build_id, beside.module_owner, notes);
     const std::string by_id = build_id_path(root, build_id);
     if (!by_id.empty() && files.take(open_regular(by_id), by_id))
         return std::move(files.found);

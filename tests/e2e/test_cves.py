@@ -1,11 +1,14 @@
 """What those before us were attacked with: apport, abrt, systemd-coredump, whoopsie.  Each test names the CVEs of its class.
 
 Other files have the rest: a crash replaced in the journal (CVE-2025-4598) test_core_forged.py, names in a bundle's path
-test_identity.py, a bundle from elsewhere tests/postmortem/hostile_test.cpp, rules and files that need much memory
+test_identity.py, a file that becomes a link between the look at it and its reading (CVE-2019-7307, CVE-2019-11481)
+test_hostile_files.py, a bundle from elsewhere tests/postmortem/hostile_test.cpp, rules and files that need much memory
 tests/rules/mutation_test.cpp.
 """
 
+import grp
 import os
+import re
 import shutil
 import signal
 import stat
@@ -191,8 +194,8 @@ def test_the_largest_arguments_and_environment(recorder):
 
 
 def test_files_are_made_only_in_the_state_directory(daemon, tmp_path):
-    """CVE-2012-5660, CVE-2015-5273, CVE-2015-5287, CVE-2019-11482, CVE-2019-11485, CVE-2020-8831, CVE-2020-8833: no name
-    that others may foresee, in a directory where they may make it first."""
+    """CVE-2012-5660, CVE-2015-5273, CVE-2015-5287, CVE-2019-11482, CVE-2019-11485, CVE-2020-8831, CVE-2020-8833,
+    CVE-2026-54228 to 54230: no name that others may foresee, in a directory where they may make it first."""
     log = tmp_path / "strace"
     calls = "trace=open,openat,openat2,creat,mkdir,mkdirat,link,linkat,symlink,symlinkat,rename,renameat,renameat2,mknod,mknodat"
     watcher = daemon(prefix=["strace", "-D", "-f", "-qq", "-y", "-s", "4096", "-o", str(log), "-e", calls])
@@ -208,6 +211,34 @@ def test_files_are_made_only_in_the_state_directory(daemon, tmp_path):
     assert made
     own = (str(watcher.state), "/run/incidentd", "/sys/kernel", "/memfd:", "/proc/")
     assert [line for line in made if not any(place in line for place in own) and "O_TMPFILE" not in line] == []
+
+
+def test_readers_of_incidents_change_no_directory(daemon):
+    """CVE-2026-54228 to 54230: who may read the incidents cannot put a link where the daemon writes next, nor take a
+    bundle's place."""
+    watcher = daemon(config=f'[access]\ngroup = "{grp.getgrgid(0).gr_name}"\n')
+    died = run(victim("die"), "null-read")
+    incident = watcher.explained_incident(died.pid)
+    for directory in (watcher.state, watcher.state / "incidents", incident.path, incident.path / "process"):
+        status = directory.lstat()
+        assert status.st_uid == 0 and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH), directory
+
+
+def test_who_reads_hostile_files_has_left_roots_groups(daemon, tmp_path):
+    """CVE-2020-11936: the user was given up, and the group was not.  The child that parses a program's files keeps
+    neither, nor any other group."""
+    log = tmp_path / "strace"
+    calls = "trace=setgroups,setresgid,setresuid,setuid,setreuid"
+    watcher = daemon(prefix=["strace", "-D", "-f", "-qq", "-o", str(log), "-e", calls])
+    died = run(victim("die"), "null-read")
+    watcher.explained_incident(died.pid)
+    watcher.stop()
+    by_process = {}
+    for pid, call in re.findall(r"^(\d+) +(\w+\(.*\)) += 0$", log.read_text(errors="replace"), re.MULTILINE):
+        by_process.setdefault(pid, []).append(call)
+    assert by_process
+    for made in by_process.values():
+        assert made == ["setgroups(0, NULL)", "setresgid(65534, 65534, 65534)", "setresuid(65534, 65534, 65534)"]
 
 
 def test_nothing_of_a_bundle_is_run(recorder, public, tmp_path):

@@ -9,7 +9,6 @@ import os
 import pty
 import resource
 import shutil
-import signal
 import subprocess
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +19,7 @@ from lib.compiled import compiled
 from lib.daemon import Daemon
 from lib.programs import INCIDENTCTL, victim
 from lib.victims import let_die, run, start
-from lib.wait import PATIENCE, until
+from lib.wait import PATIENCE
 
 EVE = 12345
 MAP_COUNT = Path("/proc/sys/vm/max_map_count")

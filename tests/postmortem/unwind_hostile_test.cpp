@@ -283,6 +283,31 @@ TEST_F(UnwindHostile, NoTimeGivesInstructionPointers) {
     EXPECT_EQ(analysis.threads[0].how, "instruction pointer only");
 }
 
+// A program that says that it is another one, whose debug information is installed.
+TEST_F(UnwindHostile, ABorrowedBuildIdGivesNoNames) {
+    lab->compile("other",
+                 "__attribute__((naked)) void of_another(void) { asm(\".fill 8000, 1, 0x90\"); }\n"
+                 "int main(void) { return 0; }\n",
+                 "-g -O1 -Wl,--build-id=0xabcdef0123456789");
+    const std::string root = (lab->dir() / "debug").string();
+    ASSERT_EQ(lab->shell("mkdir -p debug/.build-id/ab && objcopy --only-keep-debug other "
+                         "debug/.build-id/ab/cdef0123456789.debug"),
+              0);
+    AnalyseOptions with_root = options();
+    with_root.debug_root = root;
+    for (const bool borrowed : {true, false}) {
+        const std::string flags = std::string("-O2 -s -Wl,--build-id=0x") + (borrowed ? "ab" : "ac") + "cdef0123456789";
+        const Crash liar = lab->crash(lab->compile("liar", victims[0].source, flags));
+        const Analysis analysis = analyse(liar.image, open_module_files(liar.image), with_root);
+        for (const Frame &frame : analysis.threads[0].frames)
+            EXPECT_NE(frame.symbol, "of_another") << borrowed;
+        const std::string notes = fmt::format("{}", fmt::join(analysis.notes, "\n"));
+        if (borrowed) {
+            EXPECT_THAT(notes, HasSubstr("has the build-id of another file"));
+        }
+    }
+}
+
 TEST_F(UnwindHostile, NothingAtAllIsNoCrash) {
     const CrashImage empty;
     EXPECT_TRUE(analyse(empty, {}, options()).threads.empty());
