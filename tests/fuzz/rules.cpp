@@ -75,8 +75,11 @@ void read_rules(std::string_view text) {
 
 } // namespace
 
-// The first byte says which of the two files it is.
+// The first byte says which of the two files it is.  Longer lists on one line take seconds here, because toml11 looks
+// for the beginning of the line for each value, and the fuzzer counts each comparison.
 FUZZ_TARGET(rules) {
+    constexpr std::size_t longest = 16u << 10;
+    input = input.substr(0, longest);
     if (input.starts_with('C'))
         check_diagnostics(parse_config({"fuzzed.toml", std::string(input.substr(1))}).diagnostics);
     else if (!input.empty())
