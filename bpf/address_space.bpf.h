@@ -34,8 +34,9 @@ struct maps_walk {
     __u32 state, slot;
     __u32 after_path; /* state to go on with */
     __u32 finished;
-    __u32 sent, pad; /* entries of the last part, which stay readable until the next walk */
-    __u64 file;      /* struct file * of the entry before: its path need not be taken again */
+    __u32 sent;  /* entries of the last part, which stay readable until the next walk */
+    __u32 share; /* of the user */
+    __u64 file;  /* struct file * of the entry before: its path need not be taken again */
     struct dentry *dentry;
     struct mount *mount;
     __u64 words[NODE_WORDS];
@@ -64,8 +65,8 @@ static __always_inline void send_maps(struct maps_walk *walk, __u32 more)
     if (count > MAPS_ENTRIES)
         count = MAPS_ENTRIES;
     walk->sent = count;
-    if (bpf_ringbuf_output(&events, event, offsetof(struct maps_event, entry) + count * sizeof(struct maps_entry),
-                           BPF_RB_NO_WAKEUP))
+    __u64 bytes = offsetof(struct maps_event, entry) + count * sizeof(struct maps_entry);
+    if (!may_add_to_death(walk->share, bytes) || bpf_ringbuf_output(&events, event, bytes, BPF_RB_NO_WAKEUP))
         count_loss(LOSS_MAPS);
     event->part++;
     event->count = 0;
@@ -295,13 +296,14 @@ static __always_inline int in_read_only_file(__u64 address)
 }
 
 /* Sends all mappings of the task's address space, in as many events as it takes. */
-static __noinline int capture_maps(struct task_struct *task)
+static __noinline int capture_maps(struct task_struct *task, __u32 share)
 {
     struct maps_walk *walk = maps_walk_state();
     if (!walk)
         return 0;
     fill_header(&walk->event.h, EVENT_MAPS, task);
     begin_walk(walk, task, 0);
+    walk->share = share;
     walk->finished = 0;
     walk->file = 0;
     walk->event.count = 0;

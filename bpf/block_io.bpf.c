@@ -152,7 +152,8 @@ int BPF_PROG(request_done, struct request *request, __u8 status, unsigned int by
     };
     bpf_loop(RULE_BITS, test_request, &test, 0);
     if (test.hold) {
-        struct block_io_trigger *trigger = bpf_ringbuf_reserve(&events, sizeof(*trigger), 0);
+        struct block_io_trigger *trigger =
+            leaves_room_for_deaths() ? bpf_ringbuf_reserve(&events, sizeof(*trigger), 0) : 0;
         if (!trigger) {
             count_loss(LOSS_TRIGGER);
         } else {

@@ -8,14 +8,17 @@
 #include "bpf/address_space.bpf.h"
 #include "bpf/returns.bpf.h"
 
-struct capture {
+struct capture { /* small, for it lies on the stack, of which a call chain has 512 bytes (MAX_BPF_STACK) */
     void *ctx;
     struct kernel_siginfo *info;
+    __u64 stack; /* see choose_stack() */
     __s32 number, delivered;
-    __u32 disposition, group_exit_code;
-    __u32 role, slot;
-    __u32 event;   /* EVENT_DEATH, EVENT_SIGNAL, EVENT_SNAPSHOT */
-    __u32 foreign; /* not its own context: its user memory is not at hand */
+    __u32 group_exit_code, slot;
+    __u16 share; /* of its user */
+    __u8 pages, unsent;
+    __u8 disposition, role;
+    __u8 event;   /* EVENT_DEATH, EVENT_SIGNAL, EVENT_SNAPSHOT */
+    __u8 foreign; /* not its own context: its user memory is not at hand */
 };
 
 #define STACK_SKIP_PAGES 16 /* a frame larger than that is not looked beyond */
@@ -78,7 +81,10 @@ static __always_inline struct pt_regs *user_regs(struct task_struct *task)
 /* Sends the death_event (or, of a process that lives on, the same with fatal = 0). */
 static __noinline int capture_process(struct task_struct *task, struct capture *capture)
 {
-    struct death_event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+    int room = capture->foreign ? leaves_room_for_deaths()
+                                : admit(capture->share, sizeof(struct death_event),
+                                        capture->event == EVENT_DEATH ? SHARE_DEATHS : SHARE_OTHERS);
+    struct death_event *event = room ? bpf_ringbuf_reserve(&events, sizeof(*event), 0) : 0;
     if (!event) {
         count_loss(capture->event == EVENT_DEATH ? LOSS_DEATH_EVENT : LOSS_SNAPSHOT);
         return 0;
@@ -253,29 +259,26 @@ static __always_inline void copy_usage(struct thread_event *event, struct task_s
     event->nivcsw = BPF_CORE_READ(task, nivcsw);
 }
 
-/* Where much dies at once the ring buffer fills before the daemon comes to read it.  What an
- * incident can do without leaves its second half to others' deaths, and siblings, which send
- * no stack there, its last quarter: so the first to die leave room for the registers of others. */
+/* Where much dies at once the ring buffer fills before the daemon comes to read it.  Once a user's deaths have
+ * FILLING_FACTOR times what is left, her next ones go without what an incident can do without, and beyond
+ * SIBLING_FACTOR times without siblings, which send no stack before: so the first to die leave room for the registers
+ * of others. */
 #define STACK_PAGES_FILLING 2
 
-static __always_inline int ring_is_filling(void)
+static __always_inline __u32 kind_of(const struct capture *capture)
 {
-    return bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) > bpf_ringbuf_query(&events, BPF_RB_RING_SIZE) / 2;
-}
-
-static __always_inline int ring_is_nearly_full(void)
-{
-    return bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) > bpf_ringbuf_query(&events, BPF_RB_RING_SIZE) / 4 * 3;
+    return capture->role == ROLE_CRASHED || capture->role == ROLE_SIBLING ? SHARE_DEATHS : SHARE_OTHERS;
 }
 
 /* Sends the returns_event of a thread that has probed functions in its call chain; of others there is nothing to say.
  * Before its thread_event, so that the reader knows when that comes. */
-static __noinline int capture_returns(struct task_struct *task)
+static __noinline int capture_returns(struct task_struct *task, __u32 share, __u32 kind)
 {
     struct return_instance *instance = innermost_return(task);
     if (!instance)
         return 0;
-    struct returns_event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+    struct returns_event *event =
+        admit(share, sizeof(*event), kind) ? bpf_ringbuf_reserve(&events, sizeof(*event), 0) : 0;
     if (!event) {
         count_loss(LOSS_RETURNS);
         return 0;
@@ -298,17 +301,13 @@ static __noinline int capture_returns(struct task_struct *task)
     return 0;
 }
 
-/* Sends the thread_event with as much of the stack as is resident and wanted; where the
- * ring buffer has no room for the stack, without it. */
-static __noinline int send_thread(struct task_struct *task, struct capture *capture, struct thread_slot *thread)
+/* How much of the thread's stack is sent: as much as is resident, wanted, and within its user's share; 0: not even its
+ * registers are.  Before send_thread(), and not within it: the frames of a call chain share 512 bytes. */
+static __noinline int choose_stack(struct task_struct *task, struct capture *capture)
 {
-    __u64 begin = bpf_ktime_get_ns();
-    struct pt_regs regs;
-    bpf_probe_read_kernel(&regs, sizeof(regs), user_regs(task));
-
     /* Whole pages from below the red zone up: a page is there or it is not. */
-    __u64 stack = (regs.sp - 128) & ~(STACK_PAGE - 1ULL);
-    __u32 pages = 0;
+    __u64 stack = (BPF_CORE_READ(user_regs(task), sp) - 128) & ~(STACK_PAGE - 1ULL);
+    __u32 pages = 0, kind = kind_of(capture), most = stack_pages_max;
     /* of a stack that has overflowed sp is below what there is of it */
     for (int i = 0; i < STACK_SKIP_PAGES; i++) {
         char probe;
@@ -316,20 +315,40 @@ static __noinline int send_thread(struct task_struct *task, struct capture *capt
             break;
         stack += STACK_PAGE;
     }
-    __u32 unsent = 0, most = stack_pages_max;
-    if (ring_is_filling() && (capture->role == ROLE_SIBLING || most > STACK_PAGES_FILLING))
+    capture->stack = stack;
+    capture->unsent = 0;
+    if ((capture->role == ROLE_SIBLING || most > STACK_PAGES_FILLING) && holds_much(capture->share, FILLING_FACTOR))
         most = capture->role == ROLE_SIBLING ? 0 : STACK_PAGES_FILLING;
     for (int i = 0; i < STACK_PAGES_MAX; i++) {
         char probe;
         if (i >= stack_pages_max || bpf_probe_read_user(&probe, 1, (void *)(stack + i * STACK_PAGE)))
             break;
         if (i >= most) {
-            unsent = 1;
-            count_loss(LOSS_THREAD_STACK);
+            capture->unsent = 1;
             break;
         }
         pages = i + 1;
     }
+    if (pages && !admit(capture->share, sizeof(struct thread_event) + pages * STACK_PAGE, kind)) {
+        capture->unsent = 1;
+        pages = 0;
+    }
+    capture->pages = pages;
+    if (capture->unsent)
+        count_loss(LOSS_THREAD_STACK);
+    if (pages || admit(capture->share, sizeof(struct thread_event), kind))
+        return 1;
+    count_loss(LOSS_THREAD_EVENT);
+    return 0;
+}
+
+/* Sends the thread_event; where the ring buffer has no room for the stack, without it. */
+static __noinline int send_thread(struct task_struct *task, struct capture *capture, struct thread_slot *thread)
+{
+    __u64 begin = bpf_ktime_get_ns(), stack = capture->stack;
+    __u32 pages = capture->pages, unsent = capture->unsent;
+    struct pt_regs regs;
+    bpf_probe_read_kernel(&regs, sizeof(regs), user_regs(task));
 
     struct bpf_dynptr dynptr;
     long error = bpf_ringbuf_reserve_dynptr(&events, sizeof(struct thread_event) + pages * STACK_PAGE, 0, &dynptr);
@@ -399,6 +418,6 @@ static __noinline int send_thread(struct task_struct *task, struct capture *capt
 /* One after the other, not one within the other: the frames of a call chain share 512 bytes (MAX_BPF_STACK). */
 static __always_inline int capture_thread(struct task_struct *task, struct capture *capture, struct thread_slot *thread)
 {
-    capture_returns(task);
-    return send_thread(task, capture, thread);
+    capture_returns(task, capture->share, kind_of(capture));
+    return choose_stack(task, capture) && send_thread(task, capture, thread);
 }

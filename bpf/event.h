@@ -175,7 +175,7 @@ struct thread_slot {
 
     __u64 judged;        /* calls a "syscall" or "blocked" rule has looked at, while one is loaded */
     __u32 signal_frames; /* handlers entered less those seen to return: longjmp leaves one for ever */
-    __u32 pad0;
+    __u32 share;         /* index into share_words of the user whose ring it is */
     __u64 pad[4];
 };
 
@@ -285,8 +285,8 @@ struct process_entry {
     __u64 stacks_switched; /* while such were watched: 1 when a thread of it went over to another stack */
     __u64 identity_ns;     /* when it last became what rules know it by: made, executed, moved to another cgroup */
     __u32 permit_epoch;    /* generation of decisions in which the daemon was asked for its permit (EVENT_PERMIT) */
-    __u32 pad;
-    struct watch_key key; /* by which it was decided about last; all 0: nobody had to be asked */
+    __u32 share;           /* index into share_words of the user whose entry it is */
+    struct watch_key key;  /* by which it was decided about last; all 0: nobody had to be asked */
 
     __u64 signals; /* records written so far */
     __u64 lineage;
@@ -468,6 +468,27 @@ struct user_registers {
     __u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, cs, flags, sp, ss;
     __u64 fs_base, gs_base;
     __u16 ds, es, fs, gs;
+};
+
+/* Map "kept_deaths", by tgid: of a process whose death_event found no room, until the daemon has read it. */
+#define KEPT_DEATHS 1024
+struct kept_death {
+    __u64 start_boot_ns;
+    __u32 share;     /* index into share_words */
+    __s32 delivered; /* the rest as in death_event */
+    char comm[COMM_LEN];
+    char leader_comm[COMM_LEN];
+    __u32 uid, gid, euid;
+    __u32 threads;
+    __u32 mnt_ns, net_ns, user_ns, cgroup_ns;
+    __u32 dumpable;
+    __u32 exe_device; /* kernel's internal dev_t */
+    __u64 exe_inode;
+    __u64 cgroup_id;
+    __u32 cgroup_parts, cgroup_cut;
+    char cgroup[CGROUP_PARTS][CGROUP_PART_LEN];
+    struct kernel_path exe;
+    struct user_registers regs; /* of the thread whose signal killed it */
 };
 
 enum thread_role {
@@ -779,6 +800,31 @@ struct txg_event {
 
 enum memory_call { MEMORY_BRK = 1, MEMORY_MMAP = 2, MEMORY_MUNMAP = 3, MEMORY_MREMAP = 4 };
 
+/* ---- shares: what one user has of what there is little of (bpf/shares.bpf.h) ---- */
+
+#define SHARES 1024
+#define SHARE_WORDS 16
+#define SHARE_OF_CGROUP (1ULL << 63) /* in an owner: a cgroup's id, for it is root's; else a real uid */
+
+enum share_kind { SHARE_OTHERS = 0, SHARE_DEATHS = 1, SHARE_KINDS };
+
+/* What she has in the ring buffer: newer, put in since its end was at until; and older, in the time before. */
+struct ring_share {
+    __u64 until;
+    __u64 newer, older;
+};
+
+struct user_share {
+    __u64 owner; /* 0: nobody's */
+    struct ring_share ring[SHARE_KINDS];
+    __u64 second_ns; /* in the second since then, the last in which she asked for anything: */
+    __u32 events, questions, captures, renames;
+    __u32 slots, processes, kept; /* entries of those maps that are hers */
+    __u32 pad;
+    __u64 refused_events, refused_deaths; /* what belongs to deaths: more than one event each */
+    __u64 refused_slots, refused_processes;
+};
+
 /* ---- losses: one counter a place, summed over CPUs (map "losses") --------- */
 
 enum loss_place {
@@ -803,6 +849,7 @@ enum loss_place {
     LOSS_POINTERS,  /* ring buffer full: what the stack points at */
     LOSS_DEATH,     /* a process that died without an entry in map "processes" */
     LOSS_RETURNS,   /* ring buffer full: where a thread's functions return to, whose returns are probed */
+    LOSS_KEPT,      /* … and no room in kept_deaths either: who died is known by its id alone */
     LOSS_PLACES
 };
 
@@ -950,6 +997,8 @@ EVENT_ASSERT(sizeof(struct latency_event) == 216);
 EVENT_ASSERT(sizeof(struct watch_decision) == 16);
 EVENT_ASSERT(sizeof(struct txg_sync) == 288);
 EVENT_ASSERT(sizeof(struct txg_event) == 336);
+EVENT_ASSERT(sizeof(struct kept_death) < 3900); /* with its key and head within a page */
+EVENT_ASSERT(sizeof(struct user_share) == 8 * SHARE_WORDS);
 EVENT_ASSERT(sizeof(struct trigger_head) == 160);
 EVENT_ASSERT(sizeof(struct signal_trigger) == 240);
 EVENT_ASSERT(sizeof(struct tracepoint_rules) == 32 + RULE_BITS);

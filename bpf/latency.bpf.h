@@ -157,7 +157,8 @@ static __noinline int report_slow(struct task_struct *task, struct slow_call *ca
     if (!frame || !thread || !setting)
         return 0;
     __u32 probe = frame->probe;
-    struct latency_event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+    struct latency_event *event =
+        may_send(task, sizeof(*event), SHARE_OTHERS) ? bpf_ringbuf_reserve(&events, sizeof(*event), 0) : 0;
     if (!event) {
         COUNT(probe, unsent);
         count_loss(LOSS_TRIGGER);
@@ -192,6 +193,7 @@ static __noinline int report_slow(struct task_struct *task, struct slow_call *ca
             .slot = call->slot,
             .event = EVENT_SNAPSHOT,
         };
+        capture.share = share_of(task);
         capture_process(task, &capture);
         capture_thread(task, &capture, thread);
     }

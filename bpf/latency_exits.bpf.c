@@ -173,12 +173,13 @@ int switch_stack(struct pt_regs *regs)
 SEC("uprobe")
 int code_loaded(struct pt_regs *regs)
 {
-    struct event_header *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+    struct task_struct *task = bpf_get_current_task_btf();
+    struct event_header *event = may_ask(task, sizeof(*event)) ? bpf_ringbuf_reserve(&events, sizeof(*event), 0) : 0;
     if (!event) {
         count_loss(LOSS_WATCH_EVENT);
         return 0;
     }
-    fill_header(event, EVENT_CODE, bpf_get_current_task_btf());
+    fill_header(event, EVENT_CODE, task);
     bpf_ringbuf_submit(event, BPF_RB_FORCE_WAKEUP);
     return 0;
 }

@@ -156,6 +156,7 @@ const volatile __u32 casts_tasks __weak = 0; /* the kernel has bpf_rdonly_cast *
 /* Settings that a reload changes; the daemon writes them through its mapping. */
 __u32 entries_recorded __weak = 0; /* record_enter is attached: calls have durations */
 __u32 watch_epoch __weak = 1;      /* the current generation of watch decisions, 1 .. 2^30 */
+__u32 epoch_is_due __weak = 0;     /* it is to move on once a second is over */
 __u64 fatal_signals __weak = 0;    /* bit n - 1: some rule wants signal n when it kills */
 __u64 handled_signals __weak = 0;  /* … and when it does not */
 __u32 oom_wanted __weak = 0;       /* some rule wants victims of the OOM killer */

@@ -120,9 +120,9 @@ static __noinline int capture_pointers(struct task_struct *task, struct capture 
     barrier_var(count);
     if (count > POINTER_WINDOWS)
         count = POINTER_WINDOWS;
-    if (count && bpf_ringbuf_output(&events, &scratch->event,
-                                    offsetof(struct pointers_event, window) + count * sizeof(struct memory_window),
-                                    BPF_RB_NO_WAKEUP))
+    __u64 bytes = offsetof(struct pointers_event, window) + count * sizeof(struct memory_window);
+    if (count && (!may_add_to_death(capture->share, bytes) ||
+                  bpf_ringbuf_output(&events, &scratch->event, bytes, BPF_RB_NO_WAKEUP)))
         count_loss(LOSS_POINTERS);
     return 1;
 }

@@ -194,7 +194,7 @@ int BPF_PROG(process_exit, struct task_struct *task)
                     remember_ended(task, thread, slot);
                 if (__sync_lock_test_and_set(&thread->state, SLOT_EXITED) != SLOT_PINNED) {
                     thread->state = SLOT_FREE;
-                    free_slot(slot);
+                    free_slot(thread, slot);
                 }
             }
         }
@@ -207,7 +207,7 @@ int BPF_PROG(process_exit, struct task_struct *task)
     if (!process || process->start_boot_ns != BPF_CORE_READ(task, group_leader, start_boottime))
         return 0;
     if (!process->death_ns) {
-        drop_process(tgid);
+        drop_process(process, tgid);
         return 0;
     }
     if (__sync_val_compare_and_swap(&process->gone_ns, 0, bpf_ktime_get_ns()))
@@ -222,15 +222,48 @@ int BPF_PROG(process_exit, struct task_struct *task)
     return 0;
 }
 
-/* What rules look at has changed: everybody decides again at the next call.  Both are
- * rare (an exec's own renaming is left to process_exec), and deciding again costs one
- * hash look-up a thread. */
+/* What rules look at has changed.  A thread that is alone in its process decides again by itself, at its next call;
+ * else everybody does, which costs each thread a hash look-up.  A user who makes that happen often gets it once a
+ * second more: by then the daemon moves the generation of decisions on. */
+static __noinline int decide_once_more(struct task_struct *task)
+{
+    __u32 tid = BPF_CORE_READ(task, pid), tgid = BPF_CORE_READ(task, tgid);
+    if (task != bpf_get_current_task_btf() || BPF_CORE_READ(task, signal, nr_threads) != 1) {
+        struct user_share *share = share_at(share_of(task));
+        begin_second(share);
+        if (__sync_fetch_and_add(&share->renames, 1) < RENAMES_A_SECOND)
+            __sync_fetch_and_add(&watch_epoch, 1);
+        else
+            epoch_is_due = 1;
+        return 0;
+    }
+    __u32 *entry = bpf_map_lookup_elem(&slot_of, &tid);
+    if (!entry)
+        return 0;
+    __u32 slot = *entry - 1;
+    struct thread_slot *thread = 0;
+    if (slot < slots)
+        thread = bpf_map_lookup_elem(&threads, &slot);
+    if (thread) {
+        thread->epoch = 0;
+        thread->rules_generation = 0;
+    } else {
+        *entry = 0;
+    }
+    forget_caller(task);
+    struct process_entry *process = bpf_map_lookup_elem(&processes, &tgid);
+    if (process)
+        process->asked_epoch = process->told_epoch = process->permit_epoch = 0;
+    return 0;
+}
+
+/* An exec's own renaming is left to process_exec. */
 SEC("tp_btf/task_rename")
 int BPF_PROG(process_rename, struct task_struct *task, const char *comm)
 {
     if (look_at_comm[rules_generation & 1] && task->pid == task->tgid &&
         !BPF_CORE_READ_BITFIELD_PROBED(task, in_execve))
-        __sync_fetch_and_add(&watch_epoch, 1);
+        decide_once_more(task);
     return 0;
 }
 
@@ -243,6 +276,6 @@ int BPF_PROG(process_moved, struct cgroup *destination, const char *path, struct
     struct process_entry *process = bpf_map_lookup_elem(&processes, &tgid);
     if (process)
         process->identity_ns = bpf_ktime_get_ns();
-    __sync_fetch_and_add(&watch_epoch, 1);
+    decide_once_more(task);
     return 0;
 }

@@ -41,7 +41,8 @@ static __noinline int end(void *ctx, __u64 cgroup, __u64 reclaimed)
     /* strangers' are told too: they are what the host waits for as well */
     __u32 generation = *(volatile __u32 *)&rules_generation;
     __u64 mine = rules_of_task(task, generation) & reclaim_rules[generation & 1];
-    struct reclaim_trigger *trigger = bpf_ringbuf_reserve(&events, sizeof(*trigger), 0);
+    struct reclaim_trigger *trigger =
+        may_send(task, sizeof(*trigger), SHARE_OTHERS) ? bpf_ringbuf_reserve(&events, sizeof(*trigger), 0) : 0;
     if (!trigger) {
         count_loss(LOSS_TRIGGER);
         bpf_map_delete_elem(&reclaims, &key);

@@ -27,7 +27,8 @@ static __noinline int report_wait_elsewhere(struct task_struct *task, struct thr
     thread->blocked_ns = 0;
     if (!rules)
         return 0;
-    struct blocked_trigger *trigger = bpf_ringbuf_reserve(&events, sizeof(*trigger), 0);
+    struct blocked_trigger *trigger =
+        may_send(task, sizeof(*trigger), SHARE_OTHERS) ? bpf_ringbuf_reserve(&events, sizeof(*trigger), 0) : 0;
     if (!trigger) {
         count_loss(LOSS_TRIGGER);
         return 0;

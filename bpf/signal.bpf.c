@@ -8,6 +8,7 @@
 // with it, all others with SIGKILL (kernel/signal.c, get_signal) — which is the last
 // moment at which its registers and stack can be read without a race.
 #include "bpf/address_space.bpf.h"
+#include "bpf/kept.bpf.h"
 #include "bpf/pointers.bpf.h"
 #include "bpf/trigger.bpf.h"
 
@@ -50,22 +51,44 @@ static __always_inline void copy_siginfo(struct signal_record *record, struct ke
                                        : (__u64)BPF_CORE_READ(info, _sifields._rt._sigval.sival_ptr);
 }
 
-/* A signal that its target ignores is dropped where it is sent (kernel/signal.c, prepare_signal) and never passes
- * signal_deliver: who asks for signals that do not kill is told of it here, in the sender's context. */
-static __noinline int report_ignored(struct task_struct *target, struct signal_record *record)
+/* Who sent the signal that is delivered as that record: as was written last when one like it was sent. */
+static __noinline int copy_sender(struct process_entry *process, struct signal_record *record)
+{
+    for (__u32 i = 1; i < SIGNAL_RECORDS; i++) {
+        struct signal_record *sent = &process->signal[(record->seq - 1 - i) & (SIGNAL_RECORDS - 1)];
+        if (sent->phase != SIGNAL_GENERATED || sent->number != record->number)
+            continue;
+        record->sender_tgid = sent->sender_tgid;
+        record->sender_tid = sent->sender_tid;
+        record->sender_start_boot_ns = sent->sender_start_boot_ns;
+        record->sender_uid = sent->sender_uid;
+        __builtin_memcpy(record->sender_comm, sent->sender_comm, COMM_LEN);
+        return 1;
+    }
+    return 0;
+}
+
+/* Tells of a signal that does not kill, without a capture.  One that its target ignores is dropped where it is sent
+ * (kernel/signal.c, prepare_signal) and never passes signal_deliver: it is told of in the sender's context.
+ * process: the target's, of one that is delivered. */
+static __noinline int report_signal(struct task_struct *target, struct signal_record *record, __u32 disposition,
+                                    struct process_entry *process)
 {
     __u32 generation = *(volatile __u32 *)&rules_generation;
     __u64 rules = rules_of_task(target, generation) & signal_rules[generation & 1];
     if (!rules)
         return 0;
-    struct signal_trigger *trigger = bpf_ringbuf_reserve(&events, sizeof(*trigger), 0);
+    struct signal_trigger *trigger =
+        may_send(target, sizeof(*trigger), SHARE_OTHERS) ? bpf_ringbuf_reserve(&events, sizeof(*trigger), 0) : 0;
     if (!trigger) {
         count_loss(LOSS_TRIGGER);
         return 0;
     }
     fill_trigger(&trigger->t, TRIGGER_SIGNAL, target, rules, generation);
     __builtin_memcpy(&trigger->signal, record, sizeof(*record));
-    trigger->signal.disposition = DISPOSITION_IGNORED;
+    trigger->signal.disposition = disposition;
+    if (process)
+        copy_sender(process, &trigger->signal);
     bpf_ringbuf_submit(trigger, 0);
     return 0;
 }
@@ -107,7 +130,7 @@ int BPF_PROG(signal_sent, int number, struct kernel_siginfo *info, struct task_s
     if (number == SIGKILL_NUMBER && (unsigned long)info == 1 /* SEND_SIG_PRIV */)
         process->kernel_kill_ns = record->t_ns;
     if (result == SIGNAL_RESULT_IGNORED && number > 0 && number <= 64 && (handled_signals & BIT(number)))
-        report_ignored(target, record);
+        report_signal(target, record, DISPOSITION_IGNORED, 0);
     return 0;
 }
 
@@ -165,9 +188,10 @@ int BPF_PROG(signal_taken, int delivered, struct kernel_siginfo *info, struct k_
         return 0;
     }
 
+    struct signal_record *record = 0;
     if (group_exit_code == 0) { /* its own signal, not the group's end reaching a sibling */
         __u64 index;
-        struct signal_record *record = begin_signal(process, &index);
+        record = begin_signal(process, &index);
         record->number = number;
         record->target_tid = tid;
         copy_siginfo(record, info);
@@ -192,6 +216,8 @@ int BPF_PROG(signal_taken, int delivered, struct kernel_siginfo *info, struct k_
         .group_exit_code = group_exit_code,
         .slot = ~0u,
     };
+    if (disposition == DISPOSITION_FATAL || (handled_signals & bit))
+        capture.share = share_of(task);
     struct thread_slot *thread = 0;
     __u32 slot = value - 1;
     if (slot < slots) {
@@ -203,6 +229,10 @@ int BPF_PROG(signal_taken, int delivered, struct kernel_siginfo *info, struct k_
     if (disposition != DISPOSITION_FATAL) {
         if (!(handled_signals & bit) || !is_asked_for(task))
             return 0;
+        if (record && !admit_capture(capture.share)) {
+            report_signal(task, record, disposition, process);
+            return 0;
+        }
         capture.role = ROLE_SIGNALLED;
         capture.event = EVENT_SIGNAL;
         capture_process(task, &capture);
@@ -228,11 +258,16 @@ int BPF_PROG(signal_taken, int delivered, struct kernel_siginfo *info, struct k_
             process->death_code = BPF_CORE_READ(info, si_code);
             process->death_address = (__u64)BPF_CORE_READ(info, _sifields._sigfault._addr);
         }
-        process->death_event = capture_process(task, &capture) ? 1 : 2;
-        if (ring_is_filling())
+        if (capture_process(task, &capture)) {
+            process->death_event = 1;
+        } else {
+            keep_death(task, &capture);
+            process->death_event = 2;
+        }
+        if (holds_much(capture.share, FILLING_FACTOR))
             without = 1;
         else
-            capture_maps(task);
+            capture_maps(task, capture.share);
     }
     if (thread)
         thread->state = SLOT_PINNED;
@@ -242,7 +277,7 @@ int BPF_PROG(signal_taken, int delivered, struct kernel_siginfo *info, struct k_
     } else if (capture.role == ROLE_CRASHED) {
         capture_pointers(task, &capture);
     }
-    int unsent = capture.role == ROLE_SIBLING && ring_is_nearly_full();
+    int unsent = capture.role == ROLE_SIBLING && holds_much(capture.share, SIBLING_FACTOR);
     if (unsent)
         count_loss(LOSS_THREAD_EVENT);
     if (!unsent && capture_thread(task, &capture, thread)) {

@@ -26,8 +26,8 @@ int snapshot_thread(struct bpf_iter__task *ctx)
     /* A thread that has given up its memory has no registers and no stack.  The daemon says that it is missing. */
     if (!task->mm && (task->flags & PF_EXITING))
         return 0;
-    capture_returns(task);
-    struct thread_event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+    capture_returns(task, share_of(task), SHARE_OTHERS);
+    struct thread_event *event = leaves_room_for_deaths() ? bpf_ringbuf_reserve(&events, sizeof(*event), 0) : 0;
     if (!event) {
         count_loss(LOSS_THREAD_EVENT);
         return 0;

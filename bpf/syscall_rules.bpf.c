@@ -63,7 +63,8 @@ static __noinline int report_call(void *ctx, struct task_struct *task, struct th
     bpf_loop(RULE_BITS, test_call, test, 0);
     if (!test->hold || !record)
         return 0;
-    struct syscall_trigger *trigger = bpf_ringbuf_reserve(&events, sizeof(*trigger), 0);
+    struct syscall_trigger *trigger =
+        may_send(task, sizeof(*trigger), SHARE_OTHERS) ? bpf_ringbuf_reserve(&events, sizeof(*trigger), 0) : 0;
     if (!trigger) {
         count_loss(LOSS_TRIGGER);
         return 0;
@@ -95,7 +96,8 @@ static __noinline int report_wait(void *ctx, struct task_struct *task, struct sy
     if (!rules)
         return 0;
     __u32 tid = BPF_CORE_READ(task, pid);
-    struct blocked_trigger *trigger = bpf_ringbuf_reserve(&events, sizeof(*trigger), 0);
+    struct blocked_trigger *trigger =
+        may_send(task, sizeof(*trigger), SHARE_OTHERS) ? bpf_ringbuf_reserve(&events, sizeof(*trigger), 0) : 0;
     if (!trigger) {
         count_loss(LOSS_TRIGGER);
         return 0;
@@ -185,7 +187,8 @@ static __noinline int report_exit(void *ctx, struct task_struct *task, struct th
     __u64 hold = test.hold;
     if (!hold)
         return 0;
-    struct exit_trigger *trigger = bpf_ringbuf_reserve(&events, sizeof(*trigger), 0);
+    struct exit_trigger *trigger =
+        may_send(task, sizeof(*trigger), SHARE_OTHERS) ? bpf_ringbuf_reserve(&events, sizeof(*trigger), 0) : 0;
     if (!trigger) {
         count_loss(LOSS_TRIGGER);
         return 0;

@@ -139,6 +139,7 @@ static __noinline int capture_ended(void *ctx, struct task_struct *task, struct 
         thread = 0;
         capture.slot = ~0u;
     }
+    capture.share = share_of(task);
     capture_process(task, &capture);
     return capture_thread(task, &capture, thread);
 }
@@ -152,7 +153,8 @@ static __noinline int report_hit(void *ctx, struct task_struct *task, struct tra
     bpf_loop(about->count, test_condition, &test, 0);
     if (!test.hold)
         return 0;
-    struct tracepoint_trigger *trigger = bpf_ringbuf_reserve(&events, sizeof(*trigger), 0);
+    struct tracepoint_trigger *trigger =
+        may_send(task, sizeof(*trigger), SHARE_OTHERS) ? bpf_ringbuf_reserve(&events, sizeof(*trigger), 0) : 0;
     if (!trigger) {
         count_loss(LOSS_TRIGGER);
         return 0;

@@ -77,6 +77,7 @@ static __noinline int capture_here(void *ctx, struct task_struct *task)
     struct thread_slot *thread = slot_of_tid(BPF_CORE_READ(task, pid), &slot);
     if (thread)
         capture.slot = slot;
+    capture.share = share_of(task);
     capture_process(task, &capture);
     return capture_thread(task, &capture, thread);
 }

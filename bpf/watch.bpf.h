@@ -7,7 +7,7 @@
 #pragma once
 
 #include "bpf/callers.bpf.h"
-#include "bpf/task.bpf.h"
+#include "bpf/shares.bpf.h"
 
 /* What rules of that generation tell processes apart by; generation 0: all that any rules can. */
 static __always_inline void make_watch_key(struct task_struct *task, struct watch_key *key, __u32 generation)
@@ -50,10 +50,24 @@ static __always_inline void note_parent(struct process_entry *process, struct ta
 }
 
 /* The map has no count of its own that a program may read. */
-static __always_inline void drop_process(__u32 tgid)
+static __always_inline void drop_process(struct process_entry *process, __u32 tgid)
 {
-    if (!bpf_map_delete_elem(&processes, &tgid))
-        __sync_fetch_and_sub(&process_entries, 1);
+    __u32 share = process->share;
+    if (bpf_map_delete_elem(&processes, &tgid))
+        return;
+    __sync_fetch_and_sub(&process_entries, 1);
+    __sync_fetch_and_sub(&share_at(share)->processes, 1);
+}
+
+/* Whether there is an entry for another process of that user.  Who dies may have one of the reserve. */
+static __always_inline int may_have_entry(struct user_share *share, __u32 dying)
+{
+    __u32 most = processes_max + (dying ? DYING_RESERVE : 0), entries = process_entries;
+    if (entries < most && share->processes < HELD_FACTOR * (most - entries))
+        return 1;
+    if (entries < most)
+        __sync_fetch_and_add(&share->refused_processes, 1);
+    return 0;
 }
 
 static __always_inline struct process_draft *take_draft(void)
@@ -82,9 +96,10 @@ static __noinline struct process_entry *ensure_process(struct task_struct *task,
             return process;
         if (process->death_ns) /* its bundle has not been closed: its lineage is lost to it */
             count_loss(LOSS_PROCESS_ENTRY);
-        drop_process(tgid);
+        drop_process(process, tgid);
     }
-    if (!dying && process_entries >= processes_max) {
+    __u32 share = share_of(task);
+    if (!may_have_entry(share_at(share), dying)) {
         count_loss(LOSS_PROCESS_ENTRY);
         return 0;
     }
@@ -96,11 +111,14 @@ static __noinline struct process_entry *ensure_process(struct task_struct *task,
     made->start_boot_ns = start;
     made->first_ns = made->identity_ns = bpf_ktime_get_ns();
     made->uid = BPF_CORE_READ(task, cred, uid.val);
+    made->share = share;
     made->since_birth = recording_since_boot_ns && start >= recording_since_boot_ns;
     made->fork_ns = made->since_birth ? BPF_CORE_READ(task, group_leader, start_time) : 0;
     note_parent(made, BPF_CORE_READ(task, group_leader, real_parent));
-    if (!bpf_map_update_elem(&processes, &tgid, made, BPF_NOEXIST)) /* another thread may have been faster */
+    if (!bpf_map_update_elem(&processes, &tgid, made, BPF_NOEXIST)) { /* another thread may have been faster */
         __sync_fetch_and_add(&process_entries, 1);
+        __sync_fetch_and_add(&share_at(share)->processes, 1);
+    }
     *(volatile __u32 *)&draft->taken = 0;
     process = bpf_map_lookup_elem(&processes, &tgid);
     if (!process || process->start_boot_ns != start) {
@@ -108,6 +126,15 @@ static __noinline struct process_entry *ensure_process(struct task_struct *task,
         return 0;
     }
     return process;
+}
+
+/* Before the next two, and not within them: the frames of a call chain share 512 bytes (MAX_BPF_STACK). */
+static __noinline int may_ask_daemon(struct task_struct *task, __u32 bytes)
+{
+    if (may_ask(task, bytes))
+        return 1;
+    count_loss(LOSS_WATCH_EVENT);
+    return 0;
 }
 
 static __noinline int ask_daemon(struct task_struct *task, struct watch_key *key, __u32 generation)
@@ -199,7 +226,8 @@ static __noinline int ask_for_permit(struct task_struct *task, struct process_en
     if (!process || process->permit_epoch == epoch)
         return 0;
     struct permit *permit = bpf_map_lookup_elem(&permits, &tgid);
-    if ((permit && permit_is_of(permit, task, generation)) || tell_daemon(task, EVENT_PERMIT, rules, generation))
+    if ((permit && permit_is_of(permit, task, generation)) ||
+        (may_ask_daemon(task, sizeof(struct trigger_head)) && tell_daemon(task, EVENT_PERMIT, rules, generation)))
         process->permit_epoch = epoch;
     return 0;
 }
@@ -209,20 +237,25 @@ static __always_inline void forget_process(__u32 tgid)
 {
     struct process_entry *process = bpf_map_lookup_elem(&processes, &tgid);
     if (process && !process->death_ns)
-        drop_process(tgid);
+        drop_process(process, tgid);
 }
 
-static __always_inline void free_slot(__u32 slot)
+static __always_inline void free_slot(struct thread_slot *thread, __u32 slot)
 {
+    __sync_fetch_and_sub(&share_at(thread->share)->slots, 1);
     if (bpf_map_push_elem(&free_slots, &slot, 0))
         count_loss(LOSS_FREE_SLOT);
     else
         __sync_fetch_and_add(&slots_free, 1);
 }
 
-static __always_inline struct thread_slot *take_slot(struct task_struct *task, __u32 *entry)
+static __noinline struct thread_slot *take_slot(struct task_struct *task, __u32 *entry)
 {
-    __u32 slot;
+    __u32 slot, share = share_of(task);
+    if (share_at(share)->slots >= HELD_FACTOR * slots_free) {
+        __sync_fetch_and_add(&share_at(share)->refused_slots, 1);
+        return 0;
+    }
     if (!slots_free || bpf_map_pop_elem(&free_slots, &slot))
         return 0;
     __sync_fetch_and_add(&slots_free, -1);
@@ -253,6 +286,8 @@ static __always_inline struct thread_slot *take_slot(struct task_struct *task, _
     thread->blocked_ns = 0;
     thread->judged = 0;
     thread->signal_frames = 0;
+    thread->share = share;
+    __sync_fetch_and_add(&share_at(share)->slots, 1);
     thread->since_birth = recording_since_boot_ns && thread->thread_start_boot_ns >= recording_since_boot_ns;
     copy_comm(thread->comm, task);
     thread->state = SLOT_LIVE;
@@ -282,7 +317,8 @@ static __noinline struct thread_slot *decide_slot(struct task_struct *task, __u3
     __u32 slot = value - 1;
     if (slot < slots)
         thread = bpf_map_lookup_elem(&threads, &slot);
-    if (value == (SLOT_REFUSED | epoch) && !slots_free) {
+    /* also one whose user has her share: with so little left she is asked about no sooner than there is more */
+    if (value == (SLOT_REFUSED | epoch) && slots_free <= slots / (HELD_FACTOR + 1)) {
         count_unrecorded(task);
         return 0;
     }
@@ -293,7 +329,7 @@ static __noinline struct thread_slot *decide_slot(struct task_struct *task, __u3
         *entry = SLOT_IGNORED | epoch;
         if (thread) {
             thread->state = SLOT_FREE;
-            free_slot(slot);
+            free_slot(thread, slot);
         }
         forget_process(BPF_CORE_READ(task, tgid));
         return 0;
@@ -321,13 +357,14 @@ static __noinline struct thread_slot *decide_slot(struct task_struct *task, __u3
     if (decision == DECISION_WATCH) {
         thread->epoch = epoch;
         if ((rules & told_rules[generation & 1]) && process && process->told_epoch != epoch &&
-            tell_daemon(task, EVENT_STARTED, rules, generation))
+            may_ask_daemon(task, sizeof(struct trigger_head)) && tell_daemon(task, EVENT_STARTED, rules, generation))
             process->told_epoch = epoch;
         if (rules & dump_rules[generation & 1])
             ask_for_permit(task, process, rules, generation, epoch);
         return thread;
     }
-    if (process && process->asked_epoch != epoch && ask_daemon(task, &key, generation))
+    if (process && process->asked_epoch != epoch && may_ask_daemon(task, sizeof(struct watch_event)) &&
+        ask_daemon(task, &key, generation))
         process->asked_epoch = epoch;
     return thread;
 }

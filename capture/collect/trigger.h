@@ -12,9 +12,10 @@
 
 namespace incident::capture {
 
-// The signal itself is in the death_event.  A signal that its target ignores never reaches it, so it is also here.
+// The signal itself is in the death_event.  One that came without it is here: a signal that its target ignores, for it
+// never reaches it, and one beyond the captures that a user has in a second.
 struct SignalTrigger {
-    std::optional<bpf::signal_record> ignored;
+    std::optional<bpf::signal_record> told;
 };
 
 // A call of a probed function, which has ended or is still running.

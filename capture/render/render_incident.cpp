@@ -80,12 +80,12 @@ private:
         return valid_utf8(text);
     }
 
-    // One that ended at once may have no entry any more; an ignored signal comes with its record.
+    // One that ended at once may have no entry any more; a signal without a capture comes with its record.
     Sender sender() const {
         const auto *signal = std::get_if<SignalTrigger>(&input_.trigger);
-        if (!signal || !signal->ignored || !has_sender(signal->ignored->number, signal->ignored->code))
-            return signal && signal->ignored ? Sender{} : sender_of(process_);
-        const bpf::signal_record &record = *signal->ignored;
+        if (!signal || !signal->told || !has_sender(signal->told->number, signal->told->code))
+            return signal && signal->told ? Sender{} : sender_of(process_);
+        const bpf::signal_record &record = *signal->told;
         return {true, record.sender_tgid, record.sender_tid, record.sender_uid,
                 std::string(fixed_text(record.sender_comm))};
     }

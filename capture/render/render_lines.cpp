@@ -141,9 +141,9 @@ private:
         const auto *signal = std::get_if<SignalTrigger>(&context_.input.trigger);
         if (!signal)
             return false;
-        if (signal->ignored)
-            return record.phase == bpf::SIGNAL_GENERATED && record.t_ns == signal->ignored->t_ns &&
-                   record.number == signal->ignored->number;
+        if (signal->told)
+            return record.phase == signal->told->phase && record.t_ns == signal->told->t_ns &&
+                   record.number == signal->told->number;
         return record.phase == bpf::SIGNAL_DELIVERED && record.target_tid == event.h.tid &&
                (record.number == event.number || std::cmp_equal(record.number, event.delivered)) &&
                std::uint32_t{record.disposition} == event.disposition;
@@ -173,8 +173,8 @@ private:
 
     // The trigger where the ring of signals has no record of it.
     void trigger() {
-        if (const auto *seen = std::get_if<SignalTrigger>(&context_.input.trigger); seen && seen->ignored) {
-            signal(*seen->ignored);
+        if (const auto *seen = std::get_if<SignalTrigger>(&context_.input.trigger); seen && seen->told) {
+            signal(*seen->told);
             return;
         }
         const bpf::death_event &event = process_.event;

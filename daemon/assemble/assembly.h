@@ -108,6 +108,8 @@ private:
     void tell_of_dump(Assembly &assembly, const Occurrence &occurrence);
     void ask_rules(Assembly &assembly, const rules::Event &event);
     void fire(Assembly &assembly, const rules::Decision &decision);
+    void on_lost(const bpf::process_entry &entry);
+    void add_kept_thread(const bpf::death_event &event, const bpf::kept_death &kept);
     void decide_death(Assembly &assembly);
     void decide_oom(Assembly &assembly);
     bool join(const Key &key, const Assembly &fired);

@@ -129,33 +129,96 @@ void Assembler::find_lost(std::uint64_t now_ns) {
         constexpr std::uint32_t sent = 1; // process_entry.death_event: it waits in the ring buffer, or was read
         if (entry->death_event == sent || assemblies_.contains({process_of(*entry), 0}))
             continue;
-        bpf::death_event event{};
-        event.h = {
-            bpf::EVENT_DEATH, EVENT_LAYOUT, entry->death_ns, tgid, entry->death_tid, entry->start_boot_ns, 0, 0, 0};
-        event.fatal = 1;
-        event.number = entry->death_signal;
-        event.delivered = entry->death_signal;
-        event.code = entry->death_code;
-        event.address = entry->death_address;
-        event.has_siginfo = entry->death_code != 0;
-        event.uid = event.euid = entry->uid;
-        event.parent_tgid = entry->parent_tgid;
-        event.parent_start_boot_ns = entry->parent_start_boot_ns;
-        std::memcpy(event.parent_comm, entry->parent_comm, sizeof(event.parent_comm));
-        event.threads = entry->threads_sent + entry->threads_unsent;
-        for (const auto slot : recorder_.slots_of(process_of(*entry))) {
-            const auto header = recorder_.header(slot);
-            if (header.tid == tgid || !event.leader_comm[0])
-                std::memcpy(event.leader_comm, header.comm, sizeof(event.leader_comm));
-            if (header.tid == entry->death_tid)
-                std::memcpy(event.comm, header.comm, sizeof(event.comm));
-        }
-        spdlog::warn("the death event of pid {} was lost (ring buffer full): made from the process table", tgid);
-        tidy(event);
-        on_death(event);
-        if (entry->gone_ns)
-            on_gone(event.h);
+        on_lost(*entry);
     }
+}
+
+namespace {
+
+// What the kernel side kept of it in place of its death event.
+void copy_kept(const bpf::kept_death &kept, bpf::death_event &event) {
+    event.delivered = static_cast<__u32>(kept.delivered);
+    std::memcpy(event.comm, kept.comm, sizeof(event.comm));
+    std::memcpy(event.leader_comm, kept.leader_comm, sizeof(event.leader_comm));
+    event.uid = kept.uid;
+    event.gid = kept.gid;
+    event.euid = kept.euid;
+    event.threads = kept.threads;
+    event.mnt_ns = kept.mnt_ns;
+    event.net_ns = kept.net_ns;
+    event.user_ns = kept.user_ns;
+    event.cgroup_ns = kept.cgroup_ns;
+    event.dumpable = kept.dumpable;
+    event.cgroup_id = kept.cgroup_id;
+    event.cgroup_parts = kept.cgroup_parts;
+    event.cgroup_cut = kept.cgroup_cut;
+    std::memcpy(event.cgroup, kept.cgroup, sizeof(event.cgroup));
+    event.exe = kept.exe;
+}
+
+} // namespace
+
+// A death without its event: from the process table, the rings and what was kept.
+void Assembler::on_lost(const bpf::process_entry &entry) {
+    bpf::death_event event{};
+    event.h = {
+        bpf::EVENT_DEATH, EVENT_LAYOUT, entry.death_ns, entry.tgid, entry.death_tid, entry.start_boot_ns, 0, 0, 0};
+    event.fatal = 1;
+    event.disposition = bpf::DISPOSITION_FATAL;
+    event.number = entry.death_signal;
+    event.delivered = static_cast<__u32>(entry.death_signal);
+    event.code = entry.death_code;
+    event.address = entry.death_address;
+    event.has_siginfo = entry.death_code != 0;
+    event.uid = event.euid = entry.uid;
+    event.parent_tgid = entry.parent_tgid;
+    event.parent_start_boot_ns = entry.parent_start_boot_ns;
+    std::memcpy(event.parent_comm, entry.parent_comm, sizeof(event.parent_comm));
+    event.threads = entry.threads_sent + entry.threads_unsent;
+    const auto kept = recorder_.kept_death(process_of(entry));
+    for (const auto slot : recorder_.slots_of(process_of(entry))) {
+        const auto header = recorder_.header(slot);
+        if (header.tid == entry.tgid || !event.leader_comm[0])
+            std::memcpy(event.leader_comm, header.comm, sizeof(event.leader_comm));
+        if (header.tid == entry.death_tid) {
+            std::memcpy(event.comm, header.comm, sizeof(event.comm));
+            event.h.thread_start_boot_ns = header.thread_start_boot_ns;
+        }
+    }
+    if (kept)
+        copy_kept(*kept, event);
+    spdlog::warn("the death event of pid {} was lost (ring buffer full): made from the process table", entry.tgid);
+    tidy(event);
+    on_death(event);
+    if (kept)
+        add_kept_thread(event, *kept);
+    if (entry.gone_ns)
+        on_gone(event.h);
+}
+
+// The crashed thread's registers; its stack is gone.
+void Assembler::add_kept_thread(const bpf::death_event &event, const bpf::kept_death &kept) {
+    const auto found = assemblies_.find({process_of(event.h), 0});
+    if (found == assemblies_.end())
+        return;
+    bpf::thread_event thread{};
+    thread.h = event.h;
+    thread.h.kind = bpf::EVENT_THREAD;
+    thread.role = bpf::ROLE_CRASHED;
+    thread.delivered = kept.delivered;
+    thread.slot = ~0u;
+    for (const auto slot : recorder_.slots_of(process_of(event.h)))
+        if (const auto header = recorder_.header(slot); header.tid == event.h.tid) {
+            thread.slot = slot;
+            thread.generation = header.generation;
+        }
+    std::memcpy(thread.comm, kept.comm, sizeof(thread.comm));
+    thread.regs = kept.regs;
+    for (auto &window : thread.window)
+        window.which = 255; // of no register
+    thread.stack_unsent = 1;
+    tidy(thread);
+    add_thread(found->second, thread, {}, std::nullopt);
 }
 
 } // namespace incident::daemon

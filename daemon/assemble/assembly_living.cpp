@@ -14,17 +14,17 @@ namespace incident::daemon {
 
 namespace {
 
-// A signal that was dropped where it was sent: no event of its target's own tells of it.
-void add_ignored(const capture::Trigger &trigger, bpf::death_event &event) {
+// A signal that came without a capture: no event of its target's own tells of it.
+void add_signal(const capture::Trigger &trigger, bpf::death_event &event) {
     const auto *signal = std::get_if<capture::SignalTrigger>(&trigger);
-    if (!signal || !signal->ignored)
+    if (!signal || !signal->told)
         return;
-    event.number = signal->ignored->number;
+    event.number = signal->told->number;
     event.delivered = static_cast<std::uint32_t>(event.number);
-    event.code = signal->ignored->code;
-    event.si_errno = signal->ignored->si_errno;
-    event.address = signal->ignored->address;
-    event.disposition = bpf::DISPOSITION_IGNORED;
+    event.code = signal->told->code;
+    event.si_errno = signal->told->si_errno;
+    event.address = signal->told->address;
+    event.disposition = signal->told->disposition;
     event.fatal = 0;
 }
 
@@ -40,7 +40,7 @@ void Assembler::occur(Occurrence occurrence) {
     event.h.t_ns = occurrence.event.t_ns;
     event.h.layout = EVENT_LAYOUT;
     event.uid = event.euid = assembly.facts.uid;
-    add_ignored(assembly.input.trigger, event);
+    add_signal(assembly.input.trigger, event);
     assembly.facts.comm.copy(event.leader_comm, COMM_LEN - 1);
     occurrence.comm.copy(event.comm, COMM_LEN - 1);
     event.uid = rules::uid_of(assembly.facts);
@@ -129,7 +129,7 @@ void Assembler::on_snapshot(const bpf::death_event &event) {
         }
         assembly.input.process.threads_expected = event.threads;
         const auto *signal = std::get_if<capture::SignalTrigger>(&assembly.input.trigger);
-        const bool taken_here = known.number && !(signal && signal->ignored); // its own event knows more
+        const bool taken_here = known.number && !(signal && signal->told); // its own event knows more
         if (assembly.process_seen && (!own_context || known.fatal || taken_here))
             continue;
         const auto head = known.h;
@@ -145,7 +145,7 @@ void Assembler::on_snapshot(const bpf::death_event &event) {
         }
         if (comm[0])
             std::memcpy(known.comm, comm, sizeof(comm));
-        add_ignored(assembly.input.trigger, known);
+        add_signal(assembly.input.trigger, known);
         if (assembly.facts.exe.empty()) // gone before /proc was read
             assembly.facts.exe = capture::path_of(event.exe);
         if (assembly.facts.cgroup.empty()) {

@@ -1,6 +1,8 @@
 // Says in words what the kernel side has counted as lost.
 #include "daemon/record/recorder.h"
 
+#include <fmt/format.h>
+
 namespace incident::daemon {
 
 namespace {
@@ -49,6 +51,8 @@ const char *loss_name(int place) {
         return "processes: deaths of those without an entry";
     case bpf::LOSS_RETURNS:
         return "ring buffer: where functions return to whose returns are probed";
+    case bpf::LOSS_KEPT:
+        return "processes: deaths of which only the id is known";
     default:
         return "unknown place";
     }
@@ -57,7 +61,7 @@ const char *loss_name(int place) {
 bool of_capture(int place) {
     return place == bpf::LOSS_DEATH_EVENT || place == bpf::LOSS_THREAD_EVENT || place == bpf::LOSS_THREAD_STACK ||
            place == bpf::LOSS_GONE_EVENT || place == bpf::LOSS_SNAPSHOT || place == bpf::LOSS_MAPS ||
-           place == bpf::LOSS_POINTERS || place == bpf::LOSS_RETURNS;
+           place == bpf::LOSS_POINTERS || place == bpf::LOSS_RETURNS || place == bpf::LOSS_KEPT;
 }
 
 const char *loss_reason(int place) {
@@ -73,11 +77,12 @@ const char *loss_reason(int place) {
     case bpf::LOSS_MAPS:
     case bpf::LOSS_POINTERS:
     case bpf::LOSS_RETURNS:
-        return "full, or filling: [record] ring_buffer is too small for what died at once";
+        return "full, or its user has a share of it already: [record] ring_buffer is too small for what came at once";
     case bpf::LOSS_SLOT:
     case bpf::LOSS_PROCESS_ENTRY:
     case bpf::LOSS_DEATH:
-        return "more live threads or processes than configured";
+    case bpf::LOSS_KEPT:
+        return "more live threads or processes than configured, or than the share of one user";
     case bpf::LOSS_PATH_FAULT:
         return "the memory was unreadable at entry and at return";
     default:
@@ -86,6 +91,26 @@ const char *loss_reason(int place) {
 }
 
 } // namespace
+
+std::vector<capture::Loss> describe_refused(const std::vector<bpf::user_share> &shares) {
+    std::vector<capture::Loss> refused;
+    for (const bpf::user_share &share : shares) {
+        const std::string who = share.owner & SHARE_OF_CGROUP
+                                    ? fmt::format("root in cgroup {}", share.owner & ~SHARE_OF_CGROUP)
+                                    : fmt::format("uid {}", share.owner);
+        const std::pair<const char *, std::uint64_t> kinds[] = {
+            {"events that belong to deaths", share.refused_deaths},
+            {"other events", share.refused_events},
+            {"rings of threads", share.refused_slots},
+            {"entries of processes", share.refused_processes},
+        };
+        for (const auto &[what, count] : kinds)
+            if (count)
+                refused.push_back(
+                    {fmt::format("share of {}: {}", who, what), "that user had more than a share", count});
+    }
+    return refused;
+}
 
 std::vector<capture::Loss> describe_losses(const LossCounts &now, const LossCounts &before, bool only_of_capture) {
     std::vector<capture::Loss> losses;

@@ -36,7 +36,9 @@ public:
 
     virtual std::optional<bpf::process_entry> process(std::uint32_t tgid) const = 0;
     virtual std::vector<std::uint32_t> processes() const = 0; // tgids with an entry
-    virtual void forget_process(std::uint32_t tgid) = 0;
+    virtual void forget_process(std::uint32_t tgid) = 0;      // and its kept_death
+    // Who it was that died, where its death event found no room; nullopt: it found room, or there was none for this.
+    virtual std::optional<bpf::kept_death> kept_death(const capture::ProcessRef &process) const = 0;
 
     // Sends an EVENT_SNAPSHOT of the process and an EVENT_THREAD of each of its threads, seen from outside; they are in
     // the ring buffer when it returns.

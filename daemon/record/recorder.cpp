@@ -62,7 +62,8 @@ MemoryPlan plan_memory(const rules::Config::Record &record, std::uint32_t pid_ma
                  (sizeof(bpf::thread_slot) + sizeof(bpf::thread_side) +
                   static_cast<std::uint64_t>(record.syscalls) * sizeof(bpf::syscall_record));
     plan.thread_tables = 4ull * (pid_max + 1ull) + 8ull * STACK_PLACES;
-    plan.processes = process_entries(record) * (sizeof(bpf::process_entry) + 64);
+    plan.processes = process_entries(record) * (sizeof(bpf::process_entry) + 64) +
+                     KEPT_DEATHS * std::uint64_t(STACK_PAGE) + SHARES * sizeof(bpf::user_share);
     plan.events = record.ring_buffer;
     plan.calls = static_cast<std::uint64_t>(record.threads) * sizeof(bpf::thread_calls) +
                  KEYED_CALLS * (sizeof(bpf::keyed_call_key) + sizeof(bpf::keyed_call) + 64);

@@ -48,6 +48,9 @@ struct RecorderUse {
 // the account of each process counts itself.
 std::vector<capture::Loss> describe_losses(const LossCounts &now, const LossCounts &before, bool only_of_capture);
 
+// Says what users were refused, because they had their share.  What of it is lost stands in describe_losses() as well.
+std::vector<capture::Loss> describe_refused(const std::vector<bpf::user_share> &shares);
+
 // The state of the programs of one rule kind ("reclaim"), or of one tracepoint ("tracepoint:CATEGORY:NAME").
 struct FamilyState {
     bool attached = false;
@@ -89,6 +92,8 @@ public:
     void give_decision(const bpf::watch_key &key, bool watch, std::uint64_t rules, std::uint32_t generation) override;
     // Every thread is decided about again.
     void decide_again();
+    // The same if a user has made it necessary more often than the kernel side does it by itself.
+    void decide_where_due();
     // What is attached now, by kind, and by "tracepoint:CATEGORY:NAME" for each tracepoint.  A kind of which no
     // condition is wanted is not listed.
     const std::map<std::string, FamilyState> &families() const;
@@ -125,6 +130,7 @@ public:
     std::optional<bpf::process_entry> process(std::uint32_t tgid) const override;
     std::vector<std::uint32_t> processes() const override;
     void forget_process(std::uint32_t tgid) override;
+    std::optional<bpf::kept_death> kept_death(const capture::ProcessRef &process) const override;
 
     // Counts run times while the descriptor is open.  Counting costs each run of a program two clock reads, so it is
     // off else. The counts are since load.
@@ -205,6 +211,7 @@ public:
     Status set_txg_threshold(std::uint64_t ns);
 
     LossCounts loss_counts() const override;
+    std::vector<bpf::user_share> shares() const; // of the users who have or had any
     std::vector<capture::ProbeState> probes() const override;
     RecorderUse use() const;
 

@@ -115,6 +115,7 @@ struct Recorder::Impl {
     void attach_wanted(const TriggerPlan &plan);
     Status size_maps(std::uint32_t pid_max);
     Status fill_free_slots();
+    void give_back(std::uint32_t share, __u32 bpf::user_share::*held);
 };
 
 } // namespace incident::daemon

@@ -110,6 +110,7 @@ void Recorder::release(std::uint32_t slot) {
         return; // its thread's exit gives it back
     if (expected != bpf::SLOT_EXITED)
         return;
+    impl_->give_back(thread->share, &bpf::user_share::slots);
     state.store(bpf::SLOT_FREE);
     if (bpf_map_update_elem(bpf_map__fd(impl_->skeleton->maps.free_slots), nullptr, &slot, BPF_ANY) == 0)
         std::atomic_ref<__u32>(impl_->skeleton->bss->slots_free).fetch_add(1);
@@ -137,11 +138,6 @@ std::vector<std::uint32_t> Recorder::processes() const {
     std::ranges::sort(tgids);
     tgids.erase(std::ranges::unique(tgids).begin(), tgids.end());
     return tgids;
-}
-
-void Recorder::forget_process(std::uint32_t tgid) {
-    if (bpf_map_delete_elem(bpf_map__fd(impl_->skeleton->maps.processes), &tgid) == 0)
-        std::atomic_ref<__u32>(impl_->skeleton->bss->process_entries).fetch_sub(1);
 }
 
 } // namespace incident::daemon

@@ -313,6 +313,11 @@ void Recorder::decide_again() {
     std::atomic_ref<__u32>(impl_->skeleton->data->watch_epoch).fetch_add(1);
 }
 
+void Recorder::decide_where_due() {
+    if (std::atomic_ref<__u32>(impl_->skeleton->bss->epoch_is_due).exchange(0))
+        decide_again();
+}
+
 void Recorder::give_decision(const bpf::watch_key &key, bool watch, std::uint64_t rules, std::uint32_t generation) {
     const bpf::watch_decision decision{static_cast<__u32>(watch ? bpf::DECISION_WATCH : bpf::DECISION_IGNORE),
                                        generation, rules};

@@ -262,6 +262,7 @@ void Daemon::on_second() {
     const std::uint64_t now = clock_ns(CLOCK_MONOTONIC);
     find_lost_deaths(now);
     recorder_->allow_captures(captures_per_second);
+    recorder_->decide_where_due();
     if (watches_->tend(now))
         reload();
     dumps_->allow(now);

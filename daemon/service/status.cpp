@@ -157,6 +157,7 @@ std::string status_json(const StatusInput &input) {
             {"syscalls_per_second", static_cast<std::uint64_t>(returns->runs_per_second)},
             {"cpu_share", recording->cpu_share}};
     auto losses = describe_losses(input.recorder.loss_counts(), {}, false);
+    std::ranges::move(describe_refused(input.recorder.shares()), std::back_inserter(losses));
     std::ranges::move(lost_incidents(incidents), std::back_inserter(losses));
     if (input.dropped_events)
         losses.push_back(dropped_events(input.dropped_events));

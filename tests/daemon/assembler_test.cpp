@@ -54,6 +54,10 @@ public:
         return all;
     }
     void forget_process(std::uint32_t tgid) override { forgotten.push_back(tgid); }
+    std::optional<bpf::kept_death> kept_death(const capture::ProcessRef &process) const override {
+        const auto found = kept.find(process.pid);
+        return found == kept.end() ? std::nullopt : std::optional(found->second);
+    }
     Status snapshot(std::uint32_t tgid) override {
         looked_at.push_back(tgid);
         return {};
@@ -74,6 +78,7 @@ public:
     }
 
     std::map<std::uint32_t, bpf::process_entry> entries;
+    std::map<std::uint32_t, bpf::kept_death> kept;
     std::vector<std::uint32_t> released, forgotten, looked_at;
     LossCounts losses{};
 
@@ -287,6 +292,46 @@ TEST_F(AssemblerTest, ALostDeathIsMadeFromTheProcessTable) {
     EXPECT_EQ(ready[0].input.process.event.address, 0x1234u);
     EXPECT_TRUE(ready[0].input.process.gone);
     EXPECT_THAT(ready[0].input.process.threads, SizeIs(2)) << "their rings are still there";
+}
+
+TEST_F(AssemblerTest, OfALostDeathTheExecutableIsKnown) {
+    begin(R"(
+[[rule]]
+name  = "crash"
+on    = "signal"
+match = { exe = ["/opt/app/server"], cgroup = ["/system.slice/app.service"] }
+)");
+    two_threads(2);
+    auto &entry = recorder.entries[pid];
+    entry.death_ns = clock.now_ns;
+    entry.death_signal = SIGSEGV;
+    entry.death_tid = sibling;
+    entry.gone_ns = clock.now_ns + 1;
+    auto &kept = recorder.kept[pid];
+    kept.start_boot_ns = born_ns;
+    kept.exe.parts = 3;
+    const std::string names("server\0app\0opt\0", 15);
+    names.copy(kept.exe.names, names.size());
+    kept.exe.length = names.size();
+    kept.cgroup_parts = 2;
+    std::strcpy(kept.cgroup[0], "app.service");
+    std::strcpy(kept.cgroup[1], "system.slice");
+    std::strcpy(kept.leader_comm, "server");
+    kept.gid = 7;
+    kept.regs.ip = 0x1234;
+    clock.now_ns += one_second;
+    assembler->find_lost(clock.now_ns);
+    ASSERT_THAT(ready, SizeIs(1));
+    EXPECT_EQ(ready[0].facts.exe, "/opt/app/server");
+    EXPECT_EQ(ready[0].facts.comm, "server");
+    EXPECT_EQ(ready[0].input.process.event.gid, 7u);
+    ASSERT_THAT(ready[0].input.process.threads, SizeIs(2));
+    const auto &crashed = ready[0].input.process.threads[0];
+    EXPECT_EQ(crashed.tid, sibling);
+    ASSERT_TRUE(crashed.event);
+    EXPECT_EQ(crashed.event->regs.ip, 0x1234u);
+    EXPECT_TRUE(crashed.rings) << "its calls are still in its ring";
+    EXPECT_TRUE(crashed.event->stack_unsent);
 }
 
 TEST_F(AssemblerTest, ADeathThatWasSentOrReadIsNotLost) {
