@@ -819,8 +819,8 @@ struct user_share {
     struct ring_share ring[SHARE_KINDS];
     __u64 second_ns; /* in the second since then, the last in which she asked for anything: */
     __u32 events, questions, captures, renames;
-    __u32 slots, processes, kept; /* entries of those maps that are hers */
-    __u32 pad;
+    __u32 slots, processes, kept;         /* entries of those maps that are hers */
+    __u32 signals;                        /* in that second, too */
     __u64 refused_events, refused_deaths; /* what belongs to deaths: more than one event each */
     __u64 refused_slots, refused_processes;
 };

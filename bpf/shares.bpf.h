@@ -34,6 +34,7 @@ static __always_inline struct user_share *share_at(__u32 index)
 
 /* What one user may make the daemon do within a second.  Each costs it microseconds, a question some 50 of them. */
 #define EVENTS_A_SECOND 10000
+#define SIGNALS_A_SECOND 2000
 #define QUESTIONS_A_SECOND 100
 #define CAPTURES_A_SECOND 20
 #define RENAMES_A_SECOND 10
@@ -125,7 +126,7 @@ static __always_inline void begin_second(struct user_share *share)
     if (now - share->second_ns < A_SECOND)
         return;
     share->second_ns = now;
-    share->events = share->questions = share->captures = share->renames = 0;
+    share->events = share->questions = share->captures = share->renames = share->signals = 0;
 }
 
 /* Whether that user may put so many bytes into the ring buffer; then they are hers. */
@@ -154,6 +155,17 @@ __weak int admit_question(__u32 index)
     struct user_share *share = share_at(index);
     begin_second(share);
     if (share->questions < QUESTIONS_A_SECOND && __sync_fetch_and_add(&share->questions, 1) < QUESTIONS_A_SECOND)
+        return 1;
+    __sync_fetch_and_add(&share->refused_events, 1);
+    return 0;
+}
+
+/* The same of a signal that does not kill, which any process can send itself as fast as nothing else. */
+__weak int admit_signal(__u32 index)
+{
+    struct user_share *share = share_at(index);
+    begin_second(share);
+    if (share->signals < SIGNALS_A_SECOND && __sync_fetch_and_add(&share->signals, 1) < SIGNALS_A_SECOND)
         return 1;
     __sync_fetch_and_add(&share->refused_events, 1);
     return 0;

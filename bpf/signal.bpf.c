@@ -78,8 +78,10 @@ static __noinline int report_signal(struct task_struct *target, struct signal_re
     __u64 rules = rules_of_task(target, generation) & signal_rules[generation & 1];
     if (!rules)
         return 0;
-    struct signal_trigger *trigger =
-        may_send(target, sizeof(*trigger), SHARE_OTHERS) ? bpf_ringbuf_reserve(&events, sizeof(*trigger), 0) : 0;
+    __u32 share = share_of(target);
+    struct signal_trigger *trigger = admit_signal(share) && admit(share, sizeof(*trigger), SHARE_OTHERS)
+                                         ? bpf_ringbuf_reserve(&events, sizeof(*trigger), 0)
+                                         : 0;
     if (!trigger) {
         count_loss(LOSS_TRIGGER);
         return 0;
