@@ -65,6 +65,20 @@ Collector status(const Shared &target) {
             }};
 }
 
+// The process may end while its mappings are read.
+Collector maps(const Shared &target) {
+    return {"maps", [target, read = file(target, "maps", true).run](const Deadline &deadline) {
+                Outcome outcome = read(deadline);
+                if (outcome.files.empty() || !outcome.error.empty())
+                    return outcome;
+                const std::string &text = outcome.files.front().second;
+                static const auto own = read_proc_file(AT_FDCWD, "/proc/self/maps", UINT32_MAX);
+                if (own && maps_end_early(text, own->bytes))
+                    outcome.error = cut_at({text, true}, target->limits.file_cap);
+                return outcome;
+            }};
+}
+
 Collector link(const Shared &target, const char *name) {
     return {name, [target, name](const Deadline &) {
                 auto text = read_proc_link(target->dir.live(), name);
@@ -266,7 +280,7 @@ void collect_process(const OsRoots &os, const ProcessRef &process, const Collect
                      const ProgramRef &program) {
     auto target = std::make_shared<Target>(Target{os, process, limits, {}, program});
     std::vector<Collector> collectors{
-        file(target, "maps", true),
+        maps(target),
         status(target),
         file(target, "auxv", true),
         file(target, "cmdline"),

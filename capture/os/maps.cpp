@@ -99,4 +99,12 @@ const Mapping *Maps::find(UserAddress address) const {
     return address < it->end ? &*it : nullptr;
 }
 
+bool maps_end_early(std::string_view text, std::string_view own) {
+    constexpr std::string_view last = "[vsyscall]\n";
+    const std::string_view line = text.substr(0, text.find_last_not_of('\n') + 1);
+    const Maps maps = Maps::parse(line.substr(line.find_last_of('\n') + 1));
+    constexpr UserAddress end_of_32_bits{1ull << 32};
+    return own.ends_with(last) && !text.ends_with(last) && !maps.empty() && maps.all().back().end > end_of_32_bits;
+}
+
 } // namespace incident::capture

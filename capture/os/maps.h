@@ -40,4 +40,9 @@ private:
     std::vector<Mapping> mappings_;
 };
 
+// Whether the text ends too early, because the process's memory went while it was read: the kernel says nothing then
+// (fs/proc/task_mmu.c, m_start).  own: the whole text of a process of this kernel.  A 64-bit process's last line is
+// that of [vsyscall], where the kernel has one.
+bool maps_end_early(std::string_view text, std::string_view own);
+
 } // namespace incident::capture

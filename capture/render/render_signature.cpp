@@ -92,8 +92,11 @@ std::string incident_signature(const IncidentInput &input) {
     const bpf::death_event &event = process.event;
     const bool of_signal = std::holds_alternative<SignalTrigger>(input.trigger);
     const ThreadSnapshot *thread = crashed_thread(process);
-    // Where a process stands when it is looked at from outside says nothing about why.
-    const bool by_place = thread && thread->event && (of_signal || thread->event->role == bpf::ROLE_TRIGGERED);
+    // Where a process stands when it is looked at from outside says nothing about why.  An address whose mappings were
+    // lost is no place.
+    const bool mapped = event.vmas || event.end_code;
+    const bool by_place =
+        mapped && thread && thread->event && (of_signal || thread->event->role == bpf::ROLE_TRIGGERED);
     if (!by_place)
         return incident_kind(input);
     const std::uint64_t ip = thread->event->regs.ip;

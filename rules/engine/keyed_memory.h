@@ -139,7 +139,8 @@ public:
             return;
         const auto own = of_.find(user);
         total_ -= less;
-        if ((own->second -= less) == 0)
+        own->second -= less;
+        if (own->second == 0)
             of_.erase(own);
     }
     std::size_t total() const { return total_; }

@@ -58,5 +58,16 @@ TEST(MapsParse, UnsortedInputIsSorted) {
     EXPECT_EQ(maps.find(UserAddress(0x3000))->path, "b");
 }
 
+TEST(MapsParse, AProcessThatEndsMeanwhileIsSeen) {
+    const std::string stack = "7ffd0000-7ffe00000000 rw-p 00000000 00:00 0 [stack]\n",
+                      last = "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]\n",
+                      of_32_bits = "8048000-8049000 r-xp 00000000 08:01 7 /bin/old\n";
+    EXPECT_FALSE(maps_end_early(stack + last, stack + last));
+    EXPECT_TRUE(maps_end_early(stack, stack + last));
+    EXPECT_FALSE(maps_end_early(stack, stack)) << "this kernel has no such page";
+    EXPECT_FALSE(maps_end_early(of_32_bits, stack + last)) << "it may be whole";
+    EXPECT_FALSE(maps_end_early("", stack + last));
+}
+
 } // namespace
 } // namespace incident::capture

@@ -225,6 +225,10 @@ TEST(RenderIncident, SignatureHoldsAcrossProcesses) {
     EXPECT_EQ(incident_signature(made.input), "SIGSEGV:libc.so.6+0x20010<app+0x500");
     made.thread(0).event->regs.ip = 0;
     EXPECT_EQ(incident_signature(made.input), "SIGSEGV:nowhere<app+0x500");
+    const auto whole = event;
+    event.vmas = event.end_code = 0; // lost: whoever else lost them stood elsewhere
+    EXPECT_EQ(incident_signature(made.input), "SIGSEGV:app");
+    event = whole;
     made.thread(0).event.reset();
     EXPECT_EQ(incident_signature(made.input), "SIGSEGV:app");
     EXPECT_EQ(incident_kind(made.input), "SIGSEGV:app");

@@ -77,7 +77,7 @@ TEST_F(RetentionTest, OnAFullDiskAnUnfinishedOneOfManyAlikeGoes) {
     EXPECT_THAT(names(), ElementsAre(only));
 }
 
-constexpr std::uint64_t everything = 1ull << 60; // no file system has as much free
+constexpr std::uint64_t all_room = 1ull << 60; // no file system has as much free
 
 TEST_F(RetentionTest, RoomIsMadeBeforeItIsNeeded) {
     const auto a = write(1, incident("s")), b = write(2, incident("s")), c = name_of(3);
@@ -111,7 +111,7 @@ TEST_F(RetentionTest, NothingIsErasedInVain) {
     std::vector<std::string> all;
     for (int second = 1; second <= 10; ++second)
         all.push_back(write(second, incident("s")));
-    Retention in_vain(*incidents, {.bundles = 99, .bytes = 1 << 20, .keep_free = everything, .at_least = 5});
+    Retention in_vain(*incidents, {.bundles = 99, .bytes = 1 << 20, .keep_free = all_room, .at_least = 5});
     ASSERT_TRUE(in_vain.make_room({.name = name_of(11), .incident_json = incident("s"), .bytes = 4096}));
     EXPECT_THAT(names(), testing::SizeIs(9)) << "the new one takes the place of one";
     for (int second = 11; second <= 20; ++second) {
@@ -126,7 +126,7 @@ TEST_F(RetentionTest, NothingIsErasedInVain) {
 TEST_F(RetentionTest, SoManyStayWhateverOthersTake) {
     for (int second = 1; second <= 5; ++second)
         write(second, incident("s"));
-    Retention floor(*incidents, {.bundles = 99, .bytes = 1 << 20, .keep_free = everything, .at_least = 6});
+    Retention floor(*incidents, {.bundles = 99, .bytes = 1 << 20, .keep_free = all_room, .at_least = 6});
     const auto coming = name_of(6);
     ASSERT_TRUE(floor.make_room({.name = coming, .incident_json = incident("s"), .bytes = 4096}));
     EXPECT_THAT(names(), testing::SizeIs(5));

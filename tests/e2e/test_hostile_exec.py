@@ -37,7 +37,8 @@ both = pytest.mark.parametrize("moment", MOMENTS)
 
 def told_of_it(incident):
     """What was read of the process.  Its memory may hold the script that names the next program."""
-    files = [*(incident.path / "process").iterdir(), incident.path / "incident.json", incident.path / "summary.txt"]
+    process = incident.path / "process"  # missing, if it executed the next before anything was read
+    files = [*(process.iterdir() if process.exists() else ()), incident.path / "incident.json", incident.path / "summary.txt"]
     return b"".join(path.read_bytes() for path in files)
 
 

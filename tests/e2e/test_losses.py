@@ -83,11 +83,19 @@ match   = {{ exe = ["{victim('')}*"] }}
 
 def test_who_has_given_up_root_is_known_though_the_death_event_was_lost(daemon):
     """As a worker that a server has forked: its core is of that user, and would not be joined with root's death."""
-    dies = "import os, signal; os.setuid(65534); signal.raise_signal(signal.SIGSEGV)"
+    dies = """if True:
+        import os, signal
+        os.setuid(65534)
+        for _ in range(100):  # what that user may take of the ring buffer
+            if os.fork() == 0:
+                signal.raise_signal(signal.SIGSEGV)
+            os.wait()
+        signal.raise_signal(signal.SIGSEGV)
+    """
     small = daemon(config=SMALL_RING_BUFFER)
     small.process.send_signal(signal.SIGSTOP)
     for _ in range(8):
-        many_threads()  # what they leave fills the ring buffer
+        many_threads()  # what root may take of it
     died = run(sys.executable, "-c", dies)
     small.process.send_signal(signal.SIGCONT)
     incident = small.incident(died.pid)

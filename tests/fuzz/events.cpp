@@ -52,6 +52,10 @@ public:
         return all;
     }
     void forget_process(std::uint32_t tgid) override { entries.erase(tgid); }
+    std::optional<bpf::kept_death> kept_death(const capture::ProcessRef &process) const override {
+        const auto found = kept.find(process.pid);
+        return found == kept.end() ? std::nullopt : std::optional(found->second);
+    }
     Status snapshot(std::uint32_t) override { return {}; }
     void give_decision(const bpf::watch_key &, bool, std::uint64_t, std::uint32_t) override {}
     std::optional<TracepointName> tracepoint(std::uint32_t) const override { return std::nullopt; } // tracefs says more
@@ -59,6 +63,7 @@ public:
     std::vector<capture::ProbeState> probes() const override { return {}; }
 
     std::map<std::uint32_t, bpf::process_entry> entries;
+    std::map<std::uint32_t, bpf::kept_death> kept;
     std::map<std::uint32_t, capture::ThreadRings> rings;
 };
 
@@ -264,6 +269,8 @@ void add_process(World &world, std::uint8_t who, std::string_view said) {
     entry.tgid = identity.tgid;
     entry.start_boot_ns = identity.process_start_boot_ns;
     world.recorder.entries[entry.tgid] = entry;
+    if (said.size() > sizeof entry)
+        world.recorder.kept[entry.tgid] = object_of<bpf::kept_death>(said.substr(sizeof entry));
 }
 
 } // namespace

@@ -1,5 +1,5 @@
-/* Preloaded: the wall clock is set wrong by as many seconds as the file says that $CLOCK_OFFSET names.  (A time namespace
- * has no CLOCK_REALTIME of its own, and the machine's is not a test's to set.) */
+/* Preloaded: the wall clock is set wrong by as many seconds as the file says that $CLOCK_OFFSET names.  (A time
+ * namespace has no CLOCK_REALTIME of its own, and the machine's is not a test's to set.) */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>

@@ -66,7 +66,8 @@ static void answer(int fuse, const struct fuse_in_header *in, const void *body) 
     }
     case FUSE_OPEN:
     case FUSE_OPENDIR: {
-        struct fuse_open_out out = {.fh = 1};
+        /* Else whoever opens it next waits for the page that is being read. */
+        struct fuse_open_out out = {.fh = 1, .open_flags = FOPEN_KEEP_CACHE};
         reply(fuse, in->unique, 0, &out, sizeof out);
         return;
     }
