@@ -1,5 +1,6 @@
 #include "capture/collect/collectors.h"
 #include "capture/os/dir_at.h"
+#include "capture/os/maps.h"
 #include "capture/os/proc_file.h"
 #include "capture/os/process_dir.h"
 
@@ -72,7 +73,7 @@ Collector maps(const Shared &target) {
                 if (outcome.files.empty() || !outcome.error.empty())
                     return outcome;
                 const std::string &text = outcome.files.front().second;
-                static const auto own = read_proc_file(AT_FDCWD, "/proc/self/maps", UINT32_MAX);
+                const auto own = read_proc_file(AT_FDCWD, (target->os.proc + "/self/maps").c_str(), UINT32_MAX);
                 if (own && maps_end_early(text, own->bytes))
                     outcome.error = cut_at({text, true}, target->limits.file_cap);
                 return outcome;
