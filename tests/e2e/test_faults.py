@@ -16,11 +16,17 @@ from itertools import zip_longest
 
 import pytest
 
+from lib.daemon import SANITIZED
 from lib.faults import BROKEN, ERRORS, NUMBERS, FaultyDaemon, Point
 from lib.incident import of_pid
 from lib.programs import victim
 from lib.victims import run
 from lib.wait import PATIENCE, until
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(SANITIZED, reason="a sanitizer ends the program that it can get no memory for"),
+]
 
 SECONDS = float(os.environ.get("INCIDENTD_FAULTS", "35").replace("all", "inf"))  # for each half
 FAULTS_A_START = 16
