@@ -336,7 +336,8 @@ static __noinline int choose_stack(struct task_struct *task, struct capture *cap
     capture->pages = pages;
     if (capture->unsent)
         count_loss(LOSS_THREAD_STACK);
-    if (pages || admit(capture->share, sizeof(struct thread_event), kind))
+    /* The registers of who died go with its death_event, which had to be within the share. */
+    if (pages || capture->role == ROLE_CRASHED || admit(capture->share, sizeof(struct thread_event), kind))
         return 1;
     count_loss(LOSS_THREAD_EVENT);
     return 0;

@@ -279,7 +279,8 @@ int BPF_PROG(signal_taken, int delivered, struct kernel_siginfo *info, struct k_
     } else if (capture.role == ROLE_CRASHED) {
         capture_pointers(task, &capture);
     }
-    int unsent = capture.role == ROLE_SIBLING && holds_much(capture.share, SIBLING_FACTOR);
+    /* Without its death_event nobody reads what follows: keep_death() has its registers. */
+    int unsent = capture.role == ROLE_SIBLING ? holds_much(capture.share, SIBLING_FACTOR) : process->death_event == 2;
     if (unsent)
         count_loss(LOSS_THREAD_EVENT);
     if (!unsent && capture_thread(task, &capture, thread)) {
