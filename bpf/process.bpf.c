@@ -237,21 +237,7 @@ static __noinline int decide_once_more(struct task_struct *task)
             epoch_is_due = 1;
         return 0;
     }
-    __u32 *entry = bpf_map_lookup_elem(&slot_of, &tid);
-    if (!entry)
-        return 0;
-    __u32 slot = *entry - 1;
-    struct thread_slot *thread = 0;
-    if (slot < slots)
-        thread = bpf_map_lookup_elem(&threads, &slot);
-    if (thread) {
-        thread->epoch = 0;
-        thread->rules_generation = 0;
-    } else {
-        *entry = 0;
-    }
-    forget_caller(task);
-    struct process_entry *process = bpf_map_lookup_elem(&processes, &tgid);
+    struct process_entry *process = decide_at_next_call(task, tid, tgid);
     if (process)
         process->asked_epoch = process->told_epoch = process->permit_epoch = 0;
     return 0;

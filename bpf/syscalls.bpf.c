@@ -426,21 +426,7 @@ static __noinline int decide_as_another(void)
 {
     struct task_struct *task = bpf_get_current_task_btf();
     __u32 tid = task->pid, tgid = task->tgid;
-    __u32 *entry = bpf_map_lookup_elem(&slot_of, &tid);
-    if (!entry)
-        return 0;
-    __u32 slot = *entry - 1;
-    if (slot < slots) {
-        struct thread_slot *thread = bpf_map_lookup_elem(&threads, &slot);
-        if (thread) {
-            thread->epoch = 0;
-            thread->rules_generation = 0;
-        }
-    } else {
-        *entry = 0;
-    }
-    forget_caller(task);
-    struct process_entry *process = bpf_map_lookup_elem(&processes, &tgid);
+    struct process_entry *process = decide_at_next_call(task, tid, tgid);
     if (!process)
         return 0;
     process->asked_epoch = 0;

@@ -368,3 +368,23 @@ static __noinline struct thread_slot *decide_slot(struct task_struct *task, __u3
         process->asked_epoch = epoch;
     return thread;
 }
+
+/* What rules know this thread by has changed: its next call decides about it again.  Its process's entry, or 0. */
+static __always_inline struct process_entry *decide_at_next_call(struct task_struct *task, __u32 tid, __u32 tgid)
+{
+    __u32 *entry = bpf_map_lookup_elem(&slot_of, &tid);
+    if (!entry)
+        return 0;
+    __u32 slot = *entry - 1;
+    struct thread_slot *thread = 0;
+    if (slot < slots)
+        thread = bpf_map_lookup_elem(&threads, &slot);
+    if (thread) {
+        thread->epoch = 0;
+        thread->rules_generation = 0;
+    } else {
+        *entry = 0;
+    }
+    forget_caller(task);
+    return bpf_map_lookup_elem(&processes, &tgid);
+}
