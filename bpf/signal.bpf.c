@@ -166,6 +166,15 @@ static __always_inline __u32 disposition_of(struct task_struct *task, struct k_s
     return DISPOSITION_FATAL;
 }
 
+/* execve(2) that fails when there is nothing to return to dies as the next program, which nobody has decided about: its
+ * tracepoint comes at the end of execve().  generation: of the rules. */
+static __noinline int dies_as_another(struct task_struct *task, __u32 generation)
+{
+    struct watch_key key;
+    __u64 rules;
+    return decision_of(task, &key, &rules, generation) != DECISION_IGNORE;
+}
+
 SEC("tp_btf/signal_deliver")
 int BPF_PROG(signal_taken, int delivered, struct kernel_siginfo *info, struct k_sigaction *action)
 {
@@ -175,14 +184,15 @@ int BPF_PROG(signal_taken, int delivered, struct kernel_siginfo *info, struct k_
     if (!entry)
         return 0;
     __u32 value = *entry;
-    if (value == (SLOT_IGNORED | (watch_epoch & SLOT_EPOCH)))
-        return 0;
     __s32 number = delivered;
     __u32 disposition = disposition_of(task, action, &number, &group_exit_code);
     if (number < 1 || number > 64 || disposition == DISPOSITION_UNKNOWN)
         return 0;
     __u64 bit = BIT(number);
     __u32 dying = disposition == DISPOSITION_FATAL && (fatal_signals & bit);
+    if (value == (SLOT_IGNORED | (watch_epoch & SLOT_EPOCH)) &&
+        (!dying || !dies_as_another(task, *(volatile __u32 *)&rules_generation)))
+        return 0;
     struct process_entry *process = ensure_process(task, dying);
     if (!process) {
         if (dying && tid == task->tgid) /* once a process */

@@ -33,6 +33,7 @@ int snapshot_thread(struct bpf_iter__task *ctx)
         return 0;
     }
     __u64 begin = bpf_ktime_get_ns();
+    struct mm_struct *mm = BPF_CORE_READ(task, mm);
     __u32 slot = 0;
     struct thread_slot *thread = slot_of_tid(task->pid, &slot);
     fill_header(&event->h, EVENT_THREAD, task);
@@ -62,6 +63,7 @@ int snapshot_thread(struct bpf_iter__task *ctx)
     event->stack_wanted = stack_pages_max * STACK_PAGE;
     event->stack_unsent = 0;
     event->capture_ns = bpf_ktime_get_ns() - begin;
+    recheck_header(&event->h, task, mm);
     bpf_ringbuf_submit(event, BPF_RB_NO_WAKEUP);
     return 0;
 }

@@ -1,32 +1,15 @@
 """Files and processes that make their readers hang: those of one user take nothing from another's incidents."""
 
 import os
-from contextlib import contextmanager
-
-import pytest
 
 from lib.compiled import compiled
+from lib.dead_mount import dead_mount
 from lib.programs import victim
 from lib.victims import finish, run, start
 from lib.wait import PATIENCE, until
 
 EVE, BOB = 4711, 4712
 HANGS_MOST = 8  # readers of one user's files; capture/collect/hanging.h
-
-
-@contextmanager
-def dead_mount(directory):
-    """A file system whose server answers no read, like that of a network file system that is gone."""
-    directory.mkdir()
-    server = start(compiled("dead_mount.c"), str(directory), stdin=-1, stderr=None)
-    try:
-        if server.stdout.readline() != b"ready\n":
-            pytest.skip("FUSE cannot be mounted here")
-        yield directory / "file"
-    finally:
-        server.stdin.close()
-        server.wait(PATIENCE)
-        server.stdout.close()
 
 
 def threads_of(watcher):
@@ -41,7 +24,7 @@ def build_ids_of(incident):
 def test_one_users_dead_file_system_is_nobody_elses(daemon, tmp_path):
     """She crashes more often with it than readers may hang; his crash behind hers is whole all the same."""
     watcher = daemon(config="[storm]\nfull = 1000\n")
-    with dead_mount(tmp_path / "mount") as file:
+    with dead_mount(tmp_path / "mount") as (file, _):
         hers = [start(compiled("dead_mount.c"), "--map", str(file), str(EVE)) for _ in range(HANGS_MOST + 2)]
         assert all(finish(process).status < 0 for process in hers)
         his = run(victim("die"), "null-read", user=BOB, group=BOB, cwd="/")

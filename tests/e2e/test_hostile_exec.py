@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from lib import compiled
+from lib.dead_mount import dead_mount
 from lib.programs import victim
-from lib.victims import run, running
+from lib.victims import finish, run, running, start
 from lib.wait import until
 
 EVE = 12345
@@ -101,6 +102,48 @@ def test_the_program_is_that_of_the_moment(daemon, moment):
         incident = watcher.incident(process.pid)
     assert incident.process["exe"] == str(Path("/bin/sh").resolve())
     assert incident.triggers["registers"]["rip"]
+
+
+@contextmanager
+def while_it_is_loaded(directory, *does):
+    """A shell that executes a program; it hangs between the two, and dies of it when the block ends."""
+    with dead_mount(directory, victim("die")) as (program, fail):
+        process = start("sh", script(*does, f"exec {program}"))
+        exe = f"/proc/{process.pid}/exe"
+        until(lambda: os.readlink(exe) == str(program), "it to execute another program")
+        yield process, program
+        fail()
+        assert finish(process).status == -signal.SIGSEGV
+
+
+@both
+def test_one_that_is_being_loaded_is_not_in_the_bundle(daemon, moment, tmp_path):
+    """execve(2) gives the process its next executable before it has a stack (fs/exec.c, begin_new_exec)."""
+    rules, does = MOMENTS[moment]
+    watcher = daemon(rules=rules)
+    watcher.process.send_signal(signal.SIGSTOP)
+    with while_it_is_loaded(tmp_path / "mount", does) as (process, program):
+        watcher.process.send_signal(signal.SIGCONT)
+        incident = watcher.incident(process.pid)
+    assert os.fsencode(program) not in told_of_it(incident)
+    for name in ("maps", "cmdline", "exe", "fds", "status"):
+        assert not (incident.path / "process" / name).exists(), name
+
+
+@pytest.mark.parametrize("known", [("new", "old"), ("new",)], ids=["both", "new"])
+def test_who_dies_while_the_next_program_is_loaded_is_that_program(daemon, tmp_path, known):
+    """What is executed can fail when there is nothing to return to: the kernel sends SIGSEGV then."""
+    directory = tmp_path / "mount"
+    executables = {"new": directory / "file", "old": Path("/bin/sh").resolve()}
+    rules = "".join(
+        f'[[rule]]\nname = "{name}"\non = "signal"\nmatch = {{ exe = ["{executables[name]}"] }}\n' for name in known
+    )
+    watcher = daemon(rules=rules)
+    with while_it_is_loaded(directory) as (process, program):
+        pass
+    incident = watcher.incident(process.pid)
+    assert incident.process["exe"] == str(program)
+    assert incident.record["rule"] == "new"
 
 
 def test_a_set_user_id_program_is_not_in_its_callers_bundle(daemon):

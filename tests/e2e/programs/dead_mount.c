@@ -1,5 +1,10 @@
 /* dead_mount DIRECTORY: a file system there (FUSE) that answers for names and sizes, and never a read: what a network
- * file system is whose server is gone.  It has one file, "file".  Ends, and lets all readers go, when its input ends.
+ * file system is whose server is gone.  It has one file, "file".  Ends, and lets all readers go, when its input ends;
+ * where that has a byte, reads fail from then on.
+ *
+ * dead_mount DIRECTORY PROGRAM: "file" is that program, and what is less than a page is read.  Who executes it gets as
+ * far as the kernel reads ELF headers, and hangs where the program's first page is needed: at the end of its data,
+ * which the kernel fills with zeros (fs/binfmt_elf.c).
  *
  * dead_mount --map FILE UID: as that user, maps the file's code and dies by SIGSEGV. */
 #define _GNU_SOURCE
@@ -18,7 +23,11 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-enum { FILE_NODE = 2, FILE_BYTES = 1 << 20 };
+enum { FILE_NODE = 2, FILE_BYTES = 1 << 20, PAGE_BYTES = 4096 };
+
+static int program = -1, failing;
+static uint64_t waiting[64]; /* reads, by FUSE's number for them; at its end 0 */
+static uint64_t file_bytes = FILE_BYTES;
 
 static void need(int done, const char *what) {
     if (!done) {
@@ -30,7 +39,7 @@ static void need(int done, const char *what) {
 static struct fuse_attr attributes(uint64_t node) {
     struct fuse_attr attr = {.ino = node, .nlink = 1, .blksize = 4096};
     attr.mode = node == FUSE_ROOT_ID ? S_IFDIR | 0755 : S_IFREG | 0755;
-    attr.size = node == FUSE_ROOT_ID ? 0 : FILE_BYTES;
+    attr.size = node == FUSE_ROOT_ID ? 0 : file_bytes;
     return attr;
 }
 
@@ -39,6 +48,31 @@ static void reply(int fuse, uint64_t unique, int error, const void *body, size_t
     struct iovec parts[] = {{&head, sizeof head}, {(void *)body, length}};
     if (writev(fuse, parts, length ? 2 : 1) < 0 && errno != ENOENT)
         perror("reply");
+}
+
+static void leave_waiting(int fuse, uint64_t read) {
+    if (failing)
+        return reply(fuse, read, -EIO, NULL, 0);
+    for (int i = 0; i < 64; i++)
+        if (!waiting[i]) {
+            waiting[i] = read;
+            return;
+        }
+}
+
+static void fail_all(int fuse) {
+    failing = 1;
+    for (int i = 0; i < 64 && waiting[i]; i++)
+        reply(fuse, waiting[i], -EIO, NULL, 0);
+}
+
+static void read_header(int fuse, const struct fuse_in_header *in, const struct fuse_read_in *asked) {
+    char bytes[PAGE_BYTES];
+    if (program < 0 || asked->size >= sizeof bytes)
+        return leave_waiting(fuse, in->unique);
+    const ssize_t got = pread(program, bytes, asked->size, asked->offset);
+    need(got >= 0, "read");
+    reply(fuse, in->unique, 0, bytes, got);
 }
 
 static void answer(int fuse, const struct fuse_in_header *in, const void *body) {
@@ -68,11 +102,14 @@ static void answer(int fuse, const struct fuse_in_header *in, const void *body) 
     case FUSE_OPENDIR: {
         /* Else whoever opens it next waits for the page that is being read. */
         struct fuse_open_out out = {.fh = 1, .open_flags = FOPEN_KEEP_CACHE};
+        if (program >= 0)
+            out.open_flags = FOPEN_DIRECT_IO; /* the headers are asked for as they are, not by pages */
         reply(fuse, in->unique, 0, &out, sizeof out);
         return;
     }
     case FUSE_READ:
-        return; /* never */
+        read_header(fuse, in, body);
+        return;
     case FUSE_FORGET:
     case FUSE_BATCH_FORGET:
     case FUSE_INTERRUPT:
@@ -98,7 +135,12 @@ static int serve(const char *directory) {
     puts("ready");
     fflush(stdout);
     struct pollfd from[] = {{fuse, POLLIN, 0}, {STDIN_FILENO, POLLIN, 0}};
-    while (poll(from, 2, -1) > 0 && !from[1].revents) {
+    char byte;
+    while (poll(from, 2, -1) > 0) {
+        if (from[1].revents && read(STDIN_FILENO, &byte, 1) != 1)
+            break;
+        if (from[1].revents)
+            fail_all(fuse);
         const ssize_t got = from[0].revents ? read(fuse, request, sizeof request) : 0;
         if (got >= (ssize_t)sizeof(struct fuse_in_header))
             answer(fuse, (struct fuse_in_header *)request, request + sizeof(struct fuse_in_header));
@@ -122,5 +164,11 @@ static int die_with(const char *file, uid_t uid) {
 int main(int argc, char **argv) {
     if (argc == 4 && strcmp(argv[1], "--map") == 0)
         return die_with(argv[2], atoi(argv[3]));
-    return argc == 2 ? serve(argv[1]) : 2;
+    struct stat status;
+    if (argc == 3) {
+        program = open(argv[2], O_RDONLY | O_CLOEXEC);
+        need(program >= 0 && fstat(program, &status) == 0, argv[2]);
+        file_bytes = status.st_size;
+    }
+    return argc == 2 || argc == 3 ? serve(argv[1]) : 2;
 }
