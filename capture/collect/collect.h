@@ -65,7 +65,7 @@ struct ProcessIdentity {
     std::uint64_t start_ticks = 0;
     Program program; // all of this is of this one
 };
-// Error: there is no such process, or it executes one program after the other and none could be read whole.
+// Error: there is no such process (any more), or it executes one program after the other and none could be read whole.
 Result<ProcessIdentity> identify(const OsRoots &os, std::uint32_t pid);
 // What the process executes now; not known if it has ended.
 Program program_of(const OsRoots &os, const ProcessRef &process);

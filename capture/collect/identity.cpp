@@ -43,9 +43,17 @@ std::string read_cmdline(const Subject &subject, UniqueFd dir) {
     return text;
 }
 
-} // namespace
-
-namespace {
+// "Uid:": real, effective, saved, file system.
+bool take_uids(std::string_view status, ProcessIdentity &into) {
+    std::string_view uids;
+    if (!line_value(status, "Uid:", uids))
+        return false;
+    const char *end = uids.data() + uids.size();
+    const auto real = std::from_chars(uids.data(), end, into.real_uid);
+    if (real.ec != std::errc() || real.ptr == end)
+        return false;
+    return std::from_chars(real.ptr + 1, end, into.uid).ec == std::errc();
+}
 
 Result<ProcessIdentity> identify_once(const OsRoots &os, std::uint32_t pid, bool &same) {
     auto dir = ProcessDir::open(os, pid);
@@ -67,14 +75,9 @@ Result<ProcessIdentity> identify_once(const OsRoots &os, std::uint32_t pid, bool
         identity.unit = unit_of_cgroup(identity.cgroup);
         identity.container = container_of_cgroup(identity.cgroup);
     }
-    std::string_view uids; // real, effective, saved, file system
-    if (const auto status = read_proc_file(dir->fd(), "status", 64 * 1024);
-        status && line_value(status->bytes, "Uid:", uids)) {
-        const std::size_t tab = uids.find('\t');
-        if (tab != std::string_view::npos)
-            (void)std::from_chars(uids.data() + tab + 1, uids.data() + uids.size(), identity.uid);
-        (void)std::from_chars(uids.data(), uids.data() + uids.size(), identity.real_uid);
-    }
+    const auto status = read_proc_file(dir->fd(), "status", 64 * 1024);
+    if (!status || !take_uids(status->bytes, identity)) // else it would be taken for root's
+        return fail("process " + std::to_string(pid) + ": ended while it was looked at");
     UniqueFd live(::openat(dir->live(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (live)
         identity.cmdline = read_cmdline({{pid, {}}, identity.uid}, std::move(live));

@@ -13,6 +13,12 @@ template <typename T> std::string_view bytes_of(const T &key) {
     return {reinterpret_cast<const char *>(&key), sizeof(key)};
 }
 
+constexpr std::uint32_t no_user = ~0u; // chown(2): no user has it
+
+std::uint32_t uid_in(const bpf::process_entry &entry) {
+    return entry.key.exe_inode ? entry.key.uid : entry.uid;
+}
+
 bool same_key(const bpf::watch_key &a, const bpf::watch_key &b) {
     return std::memcmp(&a, &b, sizeof(a)) == 0;
 }
@@ -86,7 +92,8 @@ const rules::ProcessFacts &FactsCache::of(const capture::ProcessRef &process,
     if (another || changed) {
         known.process = process;
         known.execs = entry ? entry->execs : 0;
-        known.facts = read(process, {}, comm, 0);
+        const std::uint32_t uid = process.pid == 0 ? 0 : entry ? uid_in(*entry) : no_user; // the idle task is root's
+        known.facts = read(process, {}, comm, uid);
     }
     known.decided = entry ? entry->key : known.decided;
     return known.facts;

@@ -452,6 +452,26 @@ TEST(CollectIdentity, FromTheTrees) {
     EXPECT_EQ(identify(tree("hybrid"), 78).error().code, ENOENT);
 }
 
+TEST(CollectIdentity, WhoseUserCannotBeReadIsNobody) {
+    const auto root = std::filesystem::path(testing::TempDir()) / "incidentd-identity";
+    const auto process = root / "proc" / "99";
+    std::filesystem::create_directories(process);
+    std::string zeros;
+    for (int i = 0; i < 48; ++i)
+        zeros += " 0";
+    std::ofstream(process / "stat") << "99 (worker) S 1" << zeros << "\n";
+    // It has ended between the two.
+    EXPECT_FALSE(identify(OsRoots{.proc = process.parent_path()}, 99));
+    std::ofstream(process / "status") << "Name:\tworker\nUid:\t34\n";
+    EXPECT_FALSE(identify(OsRoots{.proc = process.parent_path()}, 99));
+    std::ofstream(process / "status") << "Name:\tworker\nUid:\t1000\t34\t34\t34\n";
+    const auto identity = identify(OsRoots{.proc = process.parent_path()}, 99);
+    ASSERT_TRUE(identity) << identity.error().what;
+    EXPECT_EQ(identity->real_uid, 1000u);
+    EXPECT_EQ(identity->uid, 34u);
+    std::filesystem::remove_all(root);
+}
+
 // The first thread gone by pthread_exit(): its own /proc files are empty, its siblings' are not.
 TEST(CollectProcessLive, WithoutItsFirstThread) {
     const pid_t child = ::fork();

@@ -123,6 +123,19 @@ TEST(Facts, TheRootGroupOfOneThatExitsIsNotPreferred) {
 
 // What was learnt of a program serves when its process is gone.  Whoever starts program after program, or names himself
 // anew without end, makes only what he taught be forgotten.
+TEST(Facts, WhoIsGoneIsNotTakenForRoot) {
+    FactsCache cache{{.proc = "/nonexistent"}};
+    EXPECT_NE(cache.of(capture::ProcessRef{7, {1}}, std::nullopt, "gone").uid, 0u);
+    bpf::process_entry entry{};
+    entry.tgid = 8;
+    entry.uid = 1000;
+    EXPECT_EQ(cache.of(capture::ProcessRef{8, {1}}, entry, "gone").uid, 1000u) << "whose it was at its start";
+    entry.tgid = 9;
+    entry.key.exe_inode = 1;
+    entry.key.uid = 34;
+    EXPECT_EQ(cache.of(capture::ProcessRef{9, {1}}, entry, "gone").uid, 34u) << "whose it was at its last call";
+}
+
 TEST(Facts, AFloodOfOneUsersProgramsForgetsNoneOfAnother) {
     FactsCache cache{{.proc = "/nonexistent"}};
     const auto key = [](std::uint32_t uid, std::uint64_t program) {
