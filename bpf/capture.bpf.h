@@ -125,7 +125,7 @@ static __noinline int capture_process(struct task_struct *task, struct capture *
     copy_comm(event->parent_comm, leader_of(parent));
     event->threads = BPF_CORE_READ(task, signal, nr_threads);
     event->oom_score_adj_plus = BPF_CORE_READ(task, signal, oom_score_adj) + 1000;
-    event->rlimit_core = BPF_CORE_READ(task, signal, rlim[4].rlim_cur); /* RLIMIT_CORE */
+    bpf_probe_read_kernel(event->limits, sizeof(event->limits), &task->signal->rlim);
     event->minor_faults = BPF_CORE_READ(task, min_flt) + BPF_CORE_READ(task, signal, min_flt);
     event->major_faults = BPF_CORE_READ(task, maj_flt) + BPF_CORE_READ(task, signal, maj_flt);
 
@@ -185,6 +185,7 @@ static __noinline int capture_process(struct task_struct *task, struct capture *
         copy_elf_head(&event->elf[0], find_crash_mapping(task, event, user_regs(task)));
         copy_elf_head(&event->elf[1], exe_head(event));
     }
+    recheck_header(&event->h, task, mm);
     bpf_ringbuf_submit(event, BPF_RB_FORCE_WAKEUP);
     return 1;
 }

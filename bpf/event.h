@@ -25,9 +25,10 @@ namespace incident::bpf
 #endif
 
 /* Layout version of everything below. */
-#define EVENT_LAYOUT 10
+#define EVENT_LAYOUT 11
 
 #define COMM_LEN 16
+#define LIMITS 16 /* RLIM_NLIMITS */
 #define SYSCALL_ARGS 6
 #define OPEN_RECORDS 32
 #define MEMORY_RECORDS 16
@@ -355,6 +356,10 @@ struct elf_head {
     __u8 bytes[ELF_HEAD_LEN];
 };
 
+struct limit { /* struct rlimit */
+    __u64 soft, hard;
+};
+
 struct death_event {
     struct event_header h;
     __s32 number, code, si_errno; /* what kills: group_exit_code's signal for one that arrives as SIGKILL */
@@ -374,11 +379,11 @@ struct death_event {
     __u64 parent_start_boot_ns;
     char parent_comm[COMM_LEN];
     __u32 pid_ns, mnt_ns, net_ns, user_ns, cgroup_ns;
-    __u32 ns_tgid;            /* own pid as the process itself sees it */
-    __u32 dumpable;           /* mm->flags MMF_DUMPABLE: 0 no, 1 yes, 2 root only */
-    __u32 oom_score_adj_plus; /* oom_score_adj + 1000 */
-    __u64 rlimit_core;        /* soft */
-    __u64 cgroup_id;          /* of the default (v2) hierarchy */
+    __u32 ns_tgid;               /* own pid as the process itself sees it */
+    __u32 dumpable;              /* mm->flags MMF_DUMPABLE: 0 no, 1 yes, 2 root only */
+    __u32 oom_score_adj_plus;    /* oom_score_adj + 1000 */
+    struct limit limits[LIMITS]; /* resource limits, by RLIMIT_CPU and so on; all 0: not known */
+    __u64 cgroup_id;             /* of the default (v2) hierarchy */
     __u64 rss_file_pages, rss_anon_pages, rss_shmem_pages, swap_pages;
     __u64 total_vm_pages, hiwater_rss_pages, hiwater_vm_pages;
     __u64 minor_faults, major_faults; /* of the whole process, ended threads included */

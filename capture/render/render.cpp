@@ -70,6 +70,9 @@ std::vector<std::pair<std::string, std::string>> render_all(const RenderContext 
     if (!context.collected.file("process/auxv"))
         if (std::string auxv = auxiliary_vector(context.collected, context.input.process.event); !auxv.empty())
             files.emplace_back("process/auxv", std::move(auxv));
+    if (!context.collected.file("process/limits"))
+        if (std::string limits = limits_text(context.input.process.event); !limits.empty())
+            files.emplace_back("process/limits", std::move(limits));
     if (context.input.process.heap)
         for (auto &file : render_heap(*context.input.process.heap, context.input.light, redactor))
             files.push_back(std::move(file));

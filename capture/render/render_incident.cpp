@@ -14,6 +14,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <sys/resource.h>
+
 #include <csignal>
 
 namespace incident::capture {
@@ -272,7 +274,8 @@ private:
     Json limits() const {
         constexpr std::uint64_t infinity = ~0ull; // RLIM_INFINITY
         const ThreadSnapshot *thread = crashed_thread(process_);
-        return {{"core_bytes", event_.rlimit_core == infinity ? Json("unlimited") : Json(event_.rlimit_core)},
+        return {{"core_bytes", event_.limits[RLIMIT_CORE].soft == infinity ? Json("unlimited")
+                                                                           : Json(event_.limits[RLIMIT_CORE].soft)},
                 {"stack_bytes_wanted", thread && thread->event ? Json(thread->event->stack_wanted) : Json()},
                 {"opens_per_thread", OPEN_RECORDS},
                 {"signals", SIGNAL_RECORDS}};

@@ -28,6 +28,8 @@ std::string timeline_of(const RenderContext &context, const Redactor &redactor);
 Json threads_of(const RenderContext &context, const Redactor &redactor);
 Json modules_of(const RenderContext &context, const Redactor &redactor);
 MemoryImage memory_of(const RenderContext &context, const Redactor &redactor);
+// process/limits as /proc has it, from what the kernel side copied; "" if it did not.
+std::string limits_text(const bpf::death_event &event);
 // Call it last, because it says what redaction had to leave out in the others.
 Json incident_of(const RenderContext &context, const Redactor &redactor);
 

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <fstream>
@@ -51,7 +52,7 @@ CoreFollower::CoreFollower(capture::OsRoots os, ReadKernelLog kernel_log, std::s
 capture::CorePrecheck CoreFollower::precheck_of(const capture::IncidentInput &input) const {
     const auto &event = input.process.event;
     return {.signal = input.dump.sent ? input.dump.signal : event.number,
-            .rlimit_core = event.rlimit_core,
+            .rlimit_core = event.limits[RLIMIT_CORE].soft,
             .dumpable = event.dumpable,
             .pid = event.h.tgid,
             .ns_pid = event.ns_tgid,

@@ -2,6 +2,7 @@
 #include "daemon/write/core_follower.h"
 
 #include <gmock/gmock.h>
+#include <sys/resource.h>
 #include <systemd/sd-id128.h>
 
 #include <csignal>
@@ -43,7 +44,7 @@ protected:
         event.uid = uid;
         event.number = SIGSEGV;
         event.fatal = 1;
-        event.rlimit_core = ~0ull;
+        event.limits[RLIMIT_CORE].soft = ~0ull;
         event.dumpable = 1;
         input.clocks.monotonic.ns = now;
         input.clocks.realtime.ns = now;

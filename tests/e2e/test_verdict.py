@@ -78,6 +78,23 @@ def test_what_went_wrong_is_named(watcher, build, kind):
     assert all(claim["facts"] for claim in verdict["claims"])
 
 
+def test_what_went_wrong_is_named_of_who_has_gone(watcher):
+    """The daemon comes to look when /proc has nothing of them any more: what the kernel side kept is enough."""
+    program = compiled("faults.c", "-O0", "-fstack-protector-strong")
+    unnamed = {}
+    left = list(FAULTS)
+    while left:
+        kinds, left = left[:6], left[6:]  # as many as find room in the ring buffer
+        watcher.process.send_signal(signal.SIGSTOP)
+        died = {kind: run(program, kind).pid for kind in kinds}
+        watcher.process.send_signal(signal.SIGCONT)
+        for kind, pid in died.items():
+            sentence = sentence_of(watcher, pid) or ""
+            if not all(words in sentence for words in FAULTS[kind]):
+                unnamed[kind] = sentence
+    assert not unnamed
+
+
 def test_the_null_argument_is_named_where_debug_information_knows_it(watcher):
     died = run(compiled("faults.c", "-O0"), "null")
     assert "; its argument item is null" in sentence_of(watcher, died.pid)
