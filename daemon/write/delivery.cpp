@@ -20,6 +20,7 @@ namespace incident::daemon {
 namespace {
 
 constexpr std::uint64_t core_look_ns = 100'000'000;
+constexpr std::uint64_t mark_again_ns = 1'000'000'000;
 constexpr std::chrono::seconds journal_patience{5};       // at the end; what is not told by then the next start tells
 constexpr std::uint64_t hook_patience_ns = 5'000'000'000; // at the end; systemd may be shutting down itself
 
@@ -102,6 +103,10 @@ Status Delivery::attach(EventLoop &loop) {
     if (!look)
         return fail(look.error());
     core_timer_ = *look;
+    auto again = loop.timer([this] { mark_again(); });
+    if (!again)
+        return fail(again.error());
+    mark_timer_ = *again;
     hook_.attach(loop);
     report_late();
     if (auto told = loop.on_readable(reporter_->fd(), [this] { on_told(); }); !told)
@@ -239,8 +244,20 @@ void Delivery::on_told() {
 }
 
 void Delivery::mark_reported(const std::string &bundle) {
-    if (const auto marked = incidents_.set_reported(bundle, true); !marked)
-        spdlog::error("{}", marked.error().what);
+    const auto marked = incidents_.set_reported(bundle, true);
+    if (marked) {
+        still_marked_.erase(bundle);
+        return;
+    }
+    if (still_marked_.insert(bundle).second)
+        spdlog::error("{}: is tried again; until then the next start would tell of it a second time",
+                      marked.error().what);
+    mark_timer_.arm_in(mark_again_ns);
+}
+
+void Delivery::mark_again() {
+    for (const std::string &bundle : std::set(still_marked_))
+        mark_reported(bundle);
 }
 
 // Incidents the last daemon wrote and could not tell of.
@@ -290,9 +307,11 @@ void Delivery::finish(const std::function<void()> &alive) {
     for (const auto &[bundle, unreported] : std::exchange(unreported_, {}))
         writer_->submit(ReportJob{bundle, unreported.user});
     drain(alive);
+    reporter_->hurry();
     const auto until = std::chrono::steady_clock::now() + journal_patience;
     for (; reporter_->pending() != 0 && std::chrono::steady_clock::now() < until; on_told())
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    mark_again();
     hook_.finish(hook_patience_ns);
 }
 

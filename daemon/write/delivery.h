@@ -70,6 +70,7 @@ private:
     void on_reported(WriteResult &result);
     void on_told();
     void mark_reported(const std::string &bundle);
+    void mark_again();
     void on_cores();
     // Reports the bundle if `known` was the last thing it waited for.
     void no_longer_awaits(const std::string &bundle, Awaited known);
@@ -90,7 +91,8 @@ private:
         std::uint32_t user = 0;
     };
     std::map<std::string, Unreported> unreported_; // bundles, by name
-    EventLoop::Timer core_timer_;
+    std::set<std::string> still_marked_;           // reported, but the mark that they are not could not be removed
+    EventLoop::Timer core_timer_, mark_timer_;
     IncidentCounters counters_;
 };
 

@@ -15,12 +15,24 @@ namespace incident::daemon {
 
 struct Reporter::Shared {
     Send send;
+    std::chrono::milliseconds between_tries;
     UniqueFd wake;
     std::mutex mutex;
     std::condition_variable work;
     std::deque<std::pair<std::string, EntryFields>> queue;
     std::vector<Told> told;
-    bool busy = false, stop = false;
+    bool busy = false, stop = false, hurry = false;
+
+    // For the time of a try the lock is not held.
+    Status send_in_the_end(const EntryFields &entry, std::unique_lock<std::mutex> &lock) {
+        for (int left = tries;;) {
+            lock.unlock();
+            Status sent = send(entry);
+            lock.lock();
+            if (sent || --left == 0 || work.wait_for(lock, between_tries, [this] { return stop || hurry; }))
+                return sent;
+        }
+    }
 
     void run() {
         std::unique_lock lock(mutex);
@@ -31,9 +43,7 @@ struct Reporter::Shared {
             auto [name, entry] = std::move(queue.front());
             queue.pop_front();
             busy = true;
-            lock.unlock();
-            Status sent = send(entry);
-            lock.lock();
+            Status sent = send_in_the_end(entry, lock);
             busy = false;
             told.push_back({std::move(name), std::move(sent)});
             ::eventfd_write(wake.get(), 1);
@@ -43,9 +53,10 @@ struct Reporter::Shared {
 
 Reporter::Reporter(std::shared_ptr<Shared> shared) : shared_(std::move(shared)) {}
 
-Result<std::unique_ptr<Reporter>> Reporter::start(Send send) {
+Result<std::unique_ptr<Reporter>> Reporter::start(Send send, std::chrono::milliseconds between_tries) {
     auto shared = std::make_shared<Shared>();
     shared->send = std::move(send);
+    shared->between_tries = between_tries;
     shared->wake = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!shared->wake)
         return fail(Error::system("eventfd"));
@@ -70,6 +81,12 @@ bool Reporter::submit(std::string name, EntryFields entry) {
     shared_->queue.emplace_back(std::move(name), std::move(entry));
     shared_->work.notify_one();
     return true;
+}
+
+void Reporter::hurry() {
+    const std::lock_guard lock(shared_->mutex);
+    shared_->hurry = true;
+    shared_->work.notify_one();
 }
 
 std::vector<Reporter::Told> Reporter::take_told() {

@@ -63,12 +63,51 @@ TEST(ReporterTest, WhatWaitsIsLimitedAndNotWaitedForAtTheEnd) {
     returned.get_future().wait(); // of the one that was under way, and of no other: a second would throw
 }
 
-TEST(ReporterTest, WhatTheJournalRefusesIsSaid) {
-    auto reporter = Reporter::start([](const EntryFields &) -> Status { return fail(Error{"no", EPERM}); });
+TEST(ReporterTest, WhatTheJournalRefusesIsTriedAgainAndThenSaid) {
+    int tried = 0;
+    auto reporter = Reporter::start(
+        [&tried](const EntryFields &) -> Status {
+            ++tried;
+            return fail(Error{"no", EPERM});
+        },
+        std::chrono::milliseconds(1));
     ASSERT_TRUE(reporter && (*reporter)->submit("name", {"A=b"}));
     const auto told = next_told(**reporter);
     ASSERT_EQ(told.size(), 1u);
     EXPECT_EQ(told[0].sent.error().what, "no");
+    EXPECT_EQ(tried, Reporter::tries);
+}
+
+TEST(ReporterTest, WhatCannotBeSentForAMomentIsSentThen) {
+    int tried = 0;
+    auto reporter = Reporter::start(
+        [&tried](const EntryFields &) -> Status {
+            if (++tried < 3)
+                return fail(Error{"no memory", ENOMEM});
+            return {};
+        },
+        std::chrono::milliseconds(1));
+    ASSERT_TRUE(reporter && (*reporter)->submit("name", {"A=b"}));
+    const auto told = next_told(**reporter);
+    ASSERT_EQ(told.size(), 1u);
+    EXPECT_TRUE(told[0].sent);
+    EXPECT_EQ(tried, 3);
+}
+
+TEST(ReporterTest, AtTheEndNothingIsWaitedForTwice) {
+    std::promise<void> refused;
+    auto reporter = Reporter::start(
+        [&refused](const EntryFields &) -> Status {
+            refused.set_value(); // a second time it would throw
+            return fail(Error{"no", EPERM});
+        },
+        std::chrono::hours(1));
+    ASSERT_TRUE(reporter && (*reporter)->submit("name", {"A=b"}));
+    refused.get_future().wait();
+    (*reporter)->hurry();
+    const auto told = next_told(**reporter);
+    ASSERT_EQ(told.size(), 1u);
+    EXPECT_FALSE(told[0].sent);
 }
 
 } // namespace
