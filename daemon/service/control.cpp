@@ -114,7 +114,7 @@ void Control::accept_all() {
     for (std::size_t i = 0; i < connections_max; ++i) {
         UniqueFd socket(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
         if (!socket)
-            return;
+            return rest_if_short(errno);
         if (peers_.size() >= connections_max)
             peers_.pop_front();
         peers_.push_back({std::move(socket), std::chrono::steady_clock::now() + patience_, {}, {}, 0, false});
@@ -124,6 +124,21 @@ void Control::accept_all() {
         if (::epoll_ctl(ready_.get(), EPOLL_CTL_ADD, event.data.fd, &event) || !proceed(peers_.back()))
             peers_.pop_back();
     }
+}
+
+// Who waits to be accepted makes the socket readable for as long as descriptors or memory are short.
+void Control::rest_if_short(int error) {
+    if (error != EMFILE && error != ENFILE && error != ENOBUFS && error != ENOMEM)
+        return;
+    watch_socket(false);
+    rests_until_ = std::chrono::steady_clock::now() + rest;
+}
+
+void Control::watch_socket(bool on) {
+    epoll_event event{};
+    event.events = on ? EPOLLIN : 0;
+    event.data.fd = socket_.get();
+    (void)::epoll_ctl(ready_.get(), EPOLL_CTL_MOD, event.data.fd, &event);
 }
 
 // false: nobody is there any more.
@@ -181,9 +196,13 @@ void Control::give_up_late() {
     const auto now = std::chrono::steady_clock::now();
     while (!peers_.empty() && peers_.front().until <= now) // all have the same patience: the oldest ends first
         peers_.pop_front();
+    auto next = rests_until_;
+    if (!peers_.empty())
+        next = next ? std::min(*next, peers_.front().until) : peers_.front().until;
     itimerspec when{};
-    if (!peers_.empty()) {
-        const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(peers_.front().until - now).count() + 1;
+    if (next) {
+        const auto ns =
+            std::max<std::int64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(*next - now).count() + 1, 1);
         when.it_value.tv_sec = ns / 1'000'000'000;
         when.it_value.tv_nsec = ns % 1'000'000'000;
     }
@@ -205,7 +224,12 @@ void Control::serve() {
         if (peer != peers_.end() && !proceed(*peer))
             peers_.erase(peer);
     }
-    accept_all(); // after those that were ready: a new one may get the number of one that has just ended
+    if (rests_until_ && *rests_until_ <= std::chrono::steady_clock::now()) {
+        rests_until_.reset();
+        watch_socket(true);
+    }
+    if (!rests_until_) // after those that were ready: a new one may get the number of one that has just ended
+        accept_all();
     give_up_late();
 }
 

@@ -46,6 +46,7 @@ public:
     static constexpr std::size_t connections_max = 16;
     static constexpr std::size_t request_max = 4096;           // bytes
     static constexpr std::chrono::milliseconds patience{5000}; // for a whole connection
+    static constexpr std::chrono::milliseconds rest{100};      // after descriptors or memory were short
 
     // answer: makes the document for a request line.  The caller holds the lock of the state directory.
     static Result<Control> listen(const std::string &state, std::function<std::string(const std::string &)> answer,
@@ -75,12 +76,15 @@ private:
     bool read_request(Peer &peer);
     void wait_for(const Peer &peer, bool to_write);
     void give_up_late();
+    void rest_if_short(int error);
+    void watch_socket(bool on);
 
     UniqueFd socket_, timer_, ready_; // ready_: an epoll of the others
     std::string path_;
     std::function<std::string(const std::string &)> answer_;
     std::chrono::milliseconds patience_{};
     std::list<Peer> peers_; // oldest first
+    std::optional<std::chrono::steady_clock::time_point> rests_until_;
 };
 
 } // namespace incident::daemon

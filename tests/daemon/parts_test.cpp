@@ -8,6 +8,7 @@
 
 #include <gmock/gmock.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -315,6 +316,22 @@ TEST_F(ControlSocket, NobodyWaitsForOneWhoIsSlow) {
     ASSERT_EQ(::shutdown(slow[2].get(), SHUT_WR), 0); // says no more
     control.serve();
     EXPECT_EQ(heard(slow[2]), "got slow");
+}
+
+TEST_F(ControlSocket, WhileDescriptorsAreShortItRestsAndAnswersThen) {
+    auto control = listen();
+    const UniqueFd client = connect();
+    say(client, "status\n");
+    rlimit before{};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+    const rlimit none{0, before.rlim_max}; // poll(2) of one needs one
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+    control.serve();
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+    EXPECT_FALSE(ready(control, 0)) << "it would look again and again";
+    EXPECT_TRUE(ready(control, 10'000)) << "of its own accord, some time later";
+    control.serve();
+    EXPECT_EQ(heard(client), "got status");
 }
 
 TEST_F(ControlSocket, ThereIsAnEndToPatience) {
