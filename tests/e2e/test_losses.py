@@ -92,7 +92,7 @@ def test_who_has_given_up_root_is_known_though_the_death_event_was_lost(daemon):
             os.wait()
         signal.raise_signal(signal.SIGSEGV)
     """
-    small = daemon(config=SMALL_RING_BUFFER)
+    small = daemon(config=SMALL_RING_BUFFER + "[storm]\nfull = 1000\n")  # whichever of them is found first
     small.process.send_signal(signal.SIGSTOP)
     for _ in range(8):
         many_threads()  # what root may take of it

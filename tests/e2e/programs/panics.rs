@@ -2,8 +2,9 @@
 use std::io::{Read, Write};
 
 fn wait_deep_down() {
-    let _room = std::mem::MaybeUninit::<[u8; 48 * 1024]>::uninit();
-    std::hint::black_box(&_room);
+    let room = std::mem::MaybeUninit::<[u8; 48 * 1024]>::uninit();
+    let kept = room.as_ptr();
+    unsafe { std::ptr::read_volatile(&kept) }; // std::hint::black_box is younger than Debian 12's rustc (1.63)
     let _ = std::io::stdin().read(&mut [0u8; 1]);
 }
 
