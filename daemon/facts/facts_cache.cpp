@@ -56,6 +56,23 @@ rules::ProcessFacts FactsCache::read(const capture::ProcessRef &process, const c
     return facts;
 }
 
+// Where the process has ended before it could be looked at: its like was, when it lived.
+void FactsCache::take_learnt(Entry &known, const bpf::watch_key &key) {
+    const auto *learnt = learnt_.find(bytes_of(key));
+    if (!known.facts.exe.empty() || learnt == nullptr)
+        return;
+    const std::string comm = std::move(known.facts.comm);
+    known.facts = *learnt;
+    if (!key.cgroup_set) { // it is like it in what the key tells apart, which this is not
+        known.facts.cgroup.clear();
+        known.facts.unit.clear();
+    }
+    known.facts.pid = known.process.pid;
+    known.facts.start_boot_ns = known.process.start.ns;
+    known.facts.comm = comm;
+    known.facts.real_uid.reset(); // the key does not tell it
+}
+
 const rules::ProcessFacts &FactsCache::of(const bpf::trigger_head &trigger) {
     Entry &known = entry(trigger.h.tgid, trigger.key.uid);
     const bool same = known.process == process_of(trigger.h);
@@ -65,18 +82,7 @@ const rules::ProcessFacts &FactsCache::of(const bpf::trigger_head &trigger) {
         known.key = trigger.key;
         known.execs = 0;
         known.facts = read(known.process, capture::program_of(trigger.h), text_of(trigger.comm), trigger.key.uid);
-        if (const auto *learnt = learnt_.find(bytes_of(trigger.key)); known.facts.exe.empty() && learnt != nullptr) {
-            const std::string comm = std::move(known.facts.comm);
-            known.facts = *learnt;         // it has ended; its like was looked at when it lived …
-            if (!trigger.key.cgroup_set) { // … and is like it in what the key tells apart, which this is not
-                known.facts.cgroup.clear();
-                known.facts.unit.clear();
-            }
-            known.facts.pid = known.process.pid;
-            known.facts.start_boot_ns = known.process.start.ns;
-            known.facts.comm = comm;
-            known.facts.real_uid.reset(); // the key does not tell it
-        }
+        take_learnt(known, trigger.key);
     }
     return known.facts;
 }
@@ -94,6 +100,8 @@ const rules::ProcessFacts &FactsCache::of(const capture::ProcessRef &process,
         known.execs = entry ? entry->execs : 0;
         const std::uint32_t uid = process.pid == 0 ? 0 : entry ? uid_in(*entry) : no_user; // the idle task is root's
         known.facts = read(process, {}, comm, uid);
+        if (entry && entry->key.exe_inode)
+            take_learnt(known, entry->key);
     }
     known.decided = entry ? entry->key : known.decided;
     return known.facts;

@@ -33,6 +33,7 @@ private:
         rules::ProcessFacts facts;
     };
     Entry &entry(std::uint32_t tgid, std::uint32_t uid);
+    void take_learnt(Entry &known, const bpf::watch_key &key);
     rules::ProcessFacts read(const capture::ProcessRef &process, const capture::Program &program,
                              const std::string &comm, std::uint32_t uid) const;
 

@@ -136,6 +136,27 @@ TEST(Facts, WhoIsGoneIsNotTakenForRoot) {
     EXPECT_EQ(cache.of(capture::ProcessRef{9, {1}}, entry, "gone").uid, 34u) << "whose it was at its last call";
 }
 
+// A latency rule's match: its process may have ended while the daemon was busy.
+TEST(Facts, OfWhoHasGoneAreThoseThatItsRulesWereDecidedBy) {
+    FactsCache cache{{.proc = "/nonexistent"}};
+    rules::ProcessFacts facts;
+    facts.pid = 7;
+    facts.start_boot_ns = 1;
+    facts.comm = "worker";
+    facts.exe = "/usr/bin/worker";
+    bpf::process_entry entry{};
+    entry.tgid = 7;
+    entry.start_boot_ns = 1;
+    entry.execs = 1;
+    entry.key.exe_inode = 5;
+    cache.learn(entry.key, facts);
+    EXPECT_EQ(cache.of(capture::ProcessRef{7, {1}}, entry, "worker").exe, "/usr/bin/worker");
+    entry.key.exe_inode = 6;
+    entry.execs = 2;
+    EXPECT_EQ(cache.of(capture::ProcessRef{7, {1}}, entry, "worker").exe, "")
+        << "of what it executed then nothing is known";
+}
+
 TEST(Facts, AFloodOfOneUsersProgramsForgetsNoneOfAnother) {
     FactsCache cache{{.proc = "/nonexistent"}};
     const auto key = [](std::uint32_t uid, std::uint64_t program) {
