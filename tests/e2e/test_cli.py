@@ -11,6 +11,7 @@ import pytest
 from lib.ctl import Ctl
 from lib.daemon import SANITIZER_REPORT
 from lib.programs import INCIDENTCTL, victim
+from lib.users import open_to_others
 from lib.victims import run, running
 from lib.wait import until
 
@@ -195,8 +196,7 @@ def test_no_state_directory(tmp_path):
 
 @pytest.mark.parametrize("verb", ["list", "info", "timeline", "verify"])
 def test_no_permission(recorder, crash, tmp_path, verb):
-    for directory in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
-        directory.chmod(0o755)
+    open_to_others(tmp_path)
     ctl = Ctl(recorder.state, binary=shutil.copy(INCIDENTCTL, tmp_path / "incidentctl"))
     assert "permission" in complaint(ctl.run(verb, user=NOBODY, group=NOBODY, cwd="/")).lower()
 

@@ -132,6 +132,7 @@ def test_links_in_what_is_hers_lead_nowhere(recorder, public):
     hers = public / "hers"
     with waiting_victim_of_hers(public) as process:
         perf_map = Path(f"/tmp/perf-{process.pid}.map")
+        perf_map.unlink(missing_ok=True)  # of an earlier process of this number
         subprocess.run([*AS_EVE, "ln", "-sf", public / "secret", perf_map], check=True)
         for name in ("core", "os-release", ".gdbinit", "die.debug"):
             subprocess.run([*AS_EVE, "ln", "-sf", public / "secret", hers / name], check=True)
@@ -151,6 +152,7 @@ def test_a_fifo_keeps_nobody_waiting(recorder, public):
     """CVE-2021-25684: where a file is looked for there is a pipe that nobody writes to."""
     with waiting_victim_of_hers(public) as process:
         perf_map = Path(f"/tmp/perf-{process.pid}.map")
+        perf_map.unlink(missing_ok=True)  # of an earlier process of this number
         subprocess.run([*AS_EVE, "mkfifo", perf_map], check=True)
         let_die(process)
     with waiting_victim("null-read", shutil.copy(victim("die"), public / "replaced")) as other:

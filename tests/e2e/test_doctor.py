@@ -12,6 +12,7 @@ import pytest
 from lib.ctl import Ctl
 from lib.daemon import CRASH_RULE, SANITIZER_REPORT
 from lib.programs import INCIDENTCTL, victim
+from lib.users import open_to_others
 from lib.victims import waiting_victim
 from lib.wait import until
 
@@ -300,8 +301,7 @@ def test_kernel_without_type_information(daemon):
 
 
 def test_not_root_does_not_say_ok_of_what_it_cannot_see(recorder, tmp_path):
-    for parent in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
-        parent.chmod(0o755)
+    open_to_others(tmp_path)
     readable = tmp_path / "rules"
     shutil.copytree(recorder.rules, readable)
     binary = shutil.copy(INCIDENTCTL, tmp_path / "incidentctl")

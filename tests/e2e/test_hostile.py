@@ -142,6 +142,7 @@ def test_a_perf_map_of_a_gibibyte(recorder):
     """Sparse, so it costs its owner nothing."""
     with hostile("plain") as process:
         perf_map = Path(f"/tmp/perf-{process.pid}.map")
+        perf_map.unlink(missing_ok=True)  # of an earlier process of this number
         try:
             with open(perf_map, "wb") as file:
                 file.truncate(1 << 30)

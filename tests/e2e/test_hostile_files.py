@@ -45,6 +45,18 @@ def recorder_of_all(tmp_path_factory, place):
     shared.stop()
 
 
+SWAP = """
+import os, sys
+name, secret = sys.argv[1:]
+while True:
+    with open(name, "w") as file:
+        file.write("1000 10 hers\\n")
+    os.unlink(name)
+    os.symlink(secret, name)
+    os.unlink(name)
+"""
+
+
 def everything_in(incident):
     return b"".join(path.read_bytes() for path in incident.path.rglob("*") if path.is_file())
 
@@ -81,8 +93,8 @@ def test_a_file_that_changes_while_it_is_looked_at(recorder, place):
     for _ in range(4):
         with waiting_victim("null-read", *AS_EVE, place / "die") as process:
             perf_map = f"/tmp/perf-{process.pid}.map"
-            swap = f'while :; do echo "1000 10 hers" >"$0"; ln -sf {secret} "$0"; rm -f "$0"; done'
-            with running(*AS_EVE, "sh", "-c", swap, perf_map):
+            Path(perf_map).unlink(missing_ok=True)  # of an earlier process of this number
+            with running(*AS_EVE, "python3", "-c", SWAP, perf_map, secret):
                 let_die(process)
                 incident = recorder.explained_incident(process.pid)
         Path(perf_map).unlink(missing_ok=True)

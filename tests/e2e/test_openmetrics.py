@@ -12,6 +12,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from lib.ctl import Ctl
 from lib.daemon import Daemon
 from lib.programs import INCIDENTCTL, victim
+from lib.users import open_to_others
 from lib.victims import run
 from lib.wait import until
 
@@ -134,8 +135,7 @@ def test_a_daemon_that_does_not_answer(daemon):
 
 def test_who_may_not_ask_says_nothing(two_rules, tmp_path):
     """Not even that it is down."""
-    for parent in (tmp_path, tmp_path.parent, tmp_path.parent.parent):
-        parent.chmod(0o755)
+    open_to_others(tmp_path)
     binary = shutil.copy(INCIDENTCTL, tmp_path / "incidentctl")
     done = Ctl(two_rules.state, binary).run("status", "--openmetrics", user=NOBODY, group=NOBODY, cwd="/")
     assert (done.returncode, done.stdout) == (1, "")

@@ -9,6 +9,7 @@ import pytest
 
 from lib.daemon import SANITIZER_REPORT
 from lib.programs import INCIDENTD, victim
+from lib.users import open_to_others
 from lib.victims import run
 from lib.wait import PATIENCE
 
@@ -39,9 +40,7 @@ def incidentd(daemon, prefix=(), **options):
 
 
 def test_not_root(tmp_path):
-    tmp_path.chmod(0o755)
-    for parent in (tmp_path.parent, tmp_path.parent.parent):
-        parent.chmod(0o755)
+    open_to_others(tmp_path)
     binary = shutil.copy(INCIDENTD, tmp_path / "incidentd")
     done = run_to_its_end([binary, "--foreground", "--state", "/tmp/none"], user=NOBODY, group=NOBODY, cwd="/")
     assert done.returncode == 1

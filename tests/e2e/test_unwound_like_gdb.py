@@ -121,7 +121,10 @@ import ctypes, mmap, os
 code = mmap.mmap(-1, 4096, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
 code.write(bytes.fromhex("31c08b00c3"))  # xor %eax,%eax; mov (%rax),%eax; ret
 address = ctypes.addressof(ctypes.c_char.from_buffer(code))
-with open(f"/tmp/perf-{os.getpid()}.map", "w") as names:
+name = f"/tmp/perf-{os.getpid()}.map"
+if os.path.lexists(name):  # of an earlier process of this number
+    os.unlink(name)
+with open(name, "w") as names:
     names.write(f"{address:x} 5 jitted_function\\n")
 ctypes.CFUNCTYPE(ctypes.c_int)(address)()
 """

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from lib.users import open_to_others
 from lib.wait import PATIENCE, until
 
 BIN = Path("/usr/lib/postgresql/15/bin")
@@ -58,9 +59,7 @@ def postgres(directory):
         pytest.skip("postgresql-15 is not installed")
     server = Postgres(str(directory))
     os.chown(directory, server.user.pw_uid, server.user.pw_gid)
-    for parent in directory.parents:  # pytest's directories are the user's own
-        if parent.stat().st_mode & 0o1 == 0:
-            parent.chmod(parent.stat().st_mode | 0o1)
+    open_to_others(directory.parent)
     data = str(directory / "data")
     assert server.as_postgres(str(BIN / "initdb"), "-D", data, "-A", "trust", "--no-sync").wait(PATIENCE) == 0
     options = ["-c", "listen_addresses=", "-c", f"unix_socket_directories={directory}", "-c", "fsync=off"]

@@ -6,6 +6,10 @@ import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
+TEMPORARY = Path(tempfile.gettempdir())
+
 
 def as_user(uid):
     """The beginning of a command line that runs the rest as this user, with no right of root's."""
@@ -22,3 +26,13 @@ def open_to_all(*programs):
         for program in programs:
             shutil.copy(program, directory)
         yield Path(directory)
+
+
+def open_to_others(directory):
+    """Lets everybody pass to a directory of pytest's.  The machine's own stay as they are."""
+    if not directory.is_relative_to(TEMPORARY):
+        pytest.skip(f"pytest's directories are not in {TEMPORARY}, and whose the others are is not known")
+    for one in (directory, *directory.parents):
+        if one == TEMPORARY:
+            break
+        one.chmod(0o755)
