@@ -61,12 +61,24 @@ UniqueFd open_group(int root, const std::string &hierarchy, std::string_view pat
     return open_beneath(top.get(), path, O_RDONLY | O_DIRECTORY);
 }
 
-std::size_t read_files(int group, std::span<const char *const> names, std::uint64_t cap, CgroupFiles &files) {
+// Which of them there are depends on kernel, controller and level; and a kernel may have pressure, but not count it.
+bool is_absent(const Error &error) {
+    return error.code == ENOENT || error.code == EOPNOTSUPP;
+}
+
+void add_to(std::string &missing, const std::string &what) {
+    missing += missing.empty() ? what : "; " + what;
+}
+
+std::size_t read_files(int group, std::span<const char *const> names, std::uint64_t cap, CgroupFiles &files,
+                       std::string &missing) {
     std::size_t count = 0;
-    for (const char *name : names) // which of them there are depends on kernel, controller and level
+    for (const char *name : names)
         if (auto text = read_proc_file(group, name, cap)) {
             files.emplace_back(std::string("cgroup/") + name, std::move(text->bytes));
             ++count;
+        } else if (!is_absent(text.error())) {
+            add_to(missing, text.error().what);
         }
     return count;
 }
@@ -95,10 +107,7 @@ std::string collect_cgroup_files(const OsRoots &os, std::string_view proc_cgroup
     if (!root)
         return Error::system(os.cgroup).what;
     std::string missing;
-    const auto note = [&](const Group &group) {
-        missing += missing.empty() ? "" : "; ";
-        missing += Error::system("/" + std::string(group.path)).what;
-    };
+    const auto note = [&](const Group &group) { add_to(missing, Error::system("/" + std::string(group.path)).what); };
     std::size_t memory_files = 0;
     for (const std::string_view line : lines_of(proc_cgroup)) {
         const auto group = parse_line(line);
@@ -106,7 +115,7 @@ std::string collect_cgroup_files(const OsRoots &os, std::string_view proc_cgroup
             continue;
         if (group->controllers.empty()) {
             if (const UniqueFd dir = open_v2(root.get(), group->path))
-                memory_files += read_files(dir.get(), V2_FILES, cap, files);
+                memory_files += read_files(dir.get(), V2_FILES, cap, files, missing);
             else
                 note(*group);
             continue;
@@ -117,7 +126,7 @@ std::string collect_cgroup_files(const OsRoots &os, std::string_view proc_cgroup
             if (!has_controller(group->controllers, controller))
                 continue;
             if (const UniqueFd dir = open_v1(root.get(), *group, controller))
-                memory_files += read_files(dir.get(), names, cap, files);
+                memory_files += read_files(dir.get(), names, cap, files, missing);
             else
                 note(*group);
         }
