@@ -3,6 +3,7 @@
 #include "capture/core/core_match.h"
 #include "capture/core/stored_core.h"
 #include "capture/os/dir_at.h"
+#include "capture/os/mapped_faults.h"
 #include "capture/os/number.h"
 #include "capture/os/proc_file.h"
 #include "capture/os/process_dir.h"
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <vector>
 
@@ -30,6 +32,10 @@ constexpr std::size_t ENTRIES_MAX = 256; // for one pid in one boot, the newest
 // process stays until its entry is sent, then only journald is left to wait for; without
 // it compressing and reading the core come after the process.
 constexpr std::uint64_t LAG_NS = 5'000'000'000, LAG_UNLIMITED_NS = 60'000'000'000;
+
+constexpr std::uint64_t EARLIER_NS = 2'000'000'000; // more than match_core() allows for the clock
+
+constexpr std::chrono::seconds REOPENED_AFTER{1};
 
 struct Close {
     void operator()(sd_journal *journal) const { ::sd_journal_close(journal); }
@@ -114,6 +120,8 @@ struct CoreJournal::Impl {
     OsRoots os;
     UniqueFd epoll; // holds the journal's inotify descriptor, so that reopening does not change ours
     Journal journal;
+    std::chrono::steady_clock::time_point opened_at{};
+    bool stale = false; // it remembers of a file what could not be read
     std::optional<std::uint32_t> handler_uid;
 
     Status open() {
@@ -133,6 +141,8 @@ struct CoreJournal::Impl {
         if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd, &event) != 0)
             return fail(Error::system("watch the journal"));
         journal = std::move(fresh);
+        opened_at = std::chrono::steady_clock::now();
+        stale = false;
         return {};
     }
 
@@ -149,7 +159,8 @@ struct CoreJournal::Impl {
     }
 
     // Those that may have been written by systemd-coredump (core_match.cpp) or, without `handler`, by anybody.  However
-    // many entries other users send, they do not stand before its own.
+    // many entries other users send, they do not stand before its own.  What was written before the death is of earlier
+    // processes of that number.
     Result<std::vector<CoreEntry>> entries(const DeathIdentity &death, const CoreHandler *handler) {
         const auto failed = [](int r) { return fail(Error::system("search the journal", -r)); };
         ::sd_journal_flush_matches(journal.get());
@@ -166,12 +177,16 @@ struct CoreJournal::Impl {
         if (const int r = ::sd_journal_seek_tail(journal.get()); r < 0)
             return failed(r);
         std::vector<CoreEntry> found;
-        while (found.size() < ENTRIES_MAX) {
+        for (std::size_t seen = 0; seen < ENTRIES_MAX; ++seen) {
             const int r = ::sd_journal_previous(journal.get());
             if (r < 0)
                 return failed(r);
             if (r == 0)
                 break;
+            std::uint64_t written_us = 0;
+            if (::sd_journal_get_realtime_usec(journal.get(), &written_us) >= 0 &&
+                WallTime{written_us * 1000} + EARLIER_NS < death.time)
+                continue;
             found.push_back(read_entry(journal.get()));
         }
         return found;
@@ -194,6 +209,7 @@ Result<CoreJournal> CoreJournal::open(const std::string &directory, const OsRoot
     journal.impl_ = std::make_unique<Impl>();
     journal.impl_->directory = directory;
     journal.impl_->os = os;
+    const MappedFaults faults;
     journal.impl_->epoll = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
     if (!journal.impl_->epoll)
         return fail(Error::system("watch the journal"));
@@ -207,7 +223,8 @@ int CoreJournal::fd() const {
 }
 
 Status CoreJournal::process() {
-    if (!impl_->journal)
+    const MappedFaults faults;
+    if (!impl_->journal || (impl_->stale && std::chrono::steady_clock::now() - impl_->opened_at > REOPENED_AFTER))
         return impl_->open();
     if (const int r = ::sd_journal_process(impl_->journal.get()); r < 0)
         return fail(Error::system("follow the journal", -r));
@@ -217,6 +234,7 @@ Status CoreJournal::process() {
 Result<CoreLink> CoreJournal::find(const DeathIdentity &death) {
     if (sd_id128_t id; ::sd_id128_from_string(death.boot_id.c_str(), &id) < 0)
         return fail("not a boot id: \"" + death.boot_id + "\"");
+    const MappedFaults faults;
     // New files (rotation, a user's first entry) are seen only after this.
     if (auto fresh = process(); !fresh)
         return fail(std::move(fresh.error()));
@@ -227,8 +245,11 @@ Result<CoreLink> CoreJournal::find(const DeathIdentity &death) {
             return fail(std::move(reopened.error()));
         entries = impl_->candidates(death, handler);
     }
+    impl_->stale |= faults.met();
     if (!entries)
         return fail(std::move(entries.error()));
+    if (faults.met() && entries->empty())
+        return fail("the journal cannot be read: a page of its files is not to be had");
 
     CoreMatch match = match_core(death, *entries, handler);
     CoreLink link;

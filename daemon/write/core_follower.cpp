@@ -41,7 +41,34 @@ bool readable(int fd) {
     return ::poll(&poll_for, 1, 0) != 0; // also where it cannot be told
 }
 
+capture::CorePrecheck precheck_of(const capture::OsRoots &os, const capture::IncidentInput &input) {
+    const auto &event = input.process.event;
+    return {.signal = input.dump.sent ? input.dump.signal : event.number,
+            .rlimit_core = event.limits[RLIMIT_CORE].soft,
+            .dumpable = event.dumpable,
+            .pid = event.h.tgid,
+            .ns_pid = event.ns_tgid,
+            .core_pattern = read_text(os.proc + "/sys/kernel/core_pattern"),
+            .kernel_log = {},
+            .died = {event.h.t_ns},
+            .listener = capture::coredump_socket_listens(os)};
+}
+
 } // namespace
+
+capture::CoreLink first_look_at_core(const capture::OsRoots &os, const capture::IncidentInput &input) {
+    if (!input.process.event.fatal && !input.dump.sent) {
+        if (std::holds_alternative<capture::ExitTrigger>(input.trigger))
+            return no_core("the process exited");
+        return no_core(input.process.event.number ? "the signal did not kill the process"
+                                                  : "the process was not dying when the rule fired");
+    }
+    if (auto reason = capture::no_core_reason(precheck_of(os, input)); !reason.empty())
+        return no_core(std::move(reason));
+    auto link = no_core("a core may still be written: no journal entry yet");
+    link.pending = true;
+    return link;
+}
 
 CoreFollower::CoreFollower(capture::OsRoots os, ReadKernelLog kernel_log, std::string journal)
     : os_(std::move(os)), read_kernel_log_(std::move(kernel_log)), journal_directory_(std::move(journal)) {
@@ -49,50 +76,23 @@ CoreFollower::CoreFollower(capture::OsRoots os, ReadKernelLog kernel_log, std::s
         read_kernel_log_ = [roots = os_] { return capture::recent_kernel_log(roots, kernel_log_slice); };
 }
 
-capture::CorePrecheck CoreFollower::precheck_of(const capture::IncidentInput &input) const {
-    const auto &event = input.process.event;
-    return {.signal = input.dump.sent ? input.dump.signal : event.number,
-            .rlimit_core = event.limits[RLIMIT_CORE].soft,
-            .dumpable = event.dumpable,
-            .pid = event.h.tgid,
-            .ns_pid = event.ns_tgid,
-            .core_pattern = read_text(os_.proc + "/sys/kernel/core_pattern"),
-            .kernel_log = {},
-            .died = {event.h.t_ns},
-            .listener = capture::coredump_socket_listens(os_)};
-}
-
-capture::CoreLink CoreFollower::first_look(const capture::IncidentInput &input) const {
-    if (!input.process.event.fatal && !input.dump.sent) {
-        if (std::holds_alternative<capture::ExitTrigger>(input.trigger))
-            return no_core("the process exited");
-        return no_core(input.process.event.number ? "the signal did not kill the process"
-                                                  : "the process was not dying when the rule fired");
-    }
-    if (auto reason = capture::no_core_reason(precheck_of(input)); !reason.empty())
-        return no_core(std::move(reason));
-    auto link = no_core("a core may still be written: no journal entry yet");
-    link.pending = true;
-    return link;
-}
-
-void CoreFollower::follow(std::string bundle, const capture::IncidentInput &input, const std::string &exe,
-                          std::string auxv, std::uint64_t give_up_ns) {
+void CoreFollower::follow(WantedCore wanted) {
+    const capture::IncidentInput &input = wanted.input;
     const auto &event = input.process.event;
     const auto &clocks = input.clocks;
     capture::DeathIdentity death;
     death.boot_id = clocks.boot_id;
     death.process = capture::process_of(event.h);
-    death.exe = exe;
+    death.exe = std::move(wanted.exe);
     death.comm = text_of(event.leader_comm);
     death.signal = input.dump.sent ? input.dump.signal : event.number;
     death.uid = event.uid;
     death.time = clocks.wall_of(capture::MonotonicTime{event.h.t_ns});
     if (death.process.start.ns != 0)
         death.started = clocks.wall_of(death.process.start);
-    death.auxv = std::move(auxv);
-    waiting_.push_back({std::move(bundle), std::move(death), precheck_of(input), clocks.monotonic.ns, give_up_ns,
-                        rules::user_of(event.uid)});
+    death.auxv = std::move(wanted.auxv);
+    waiting_.push_back({std::move(wanted.bundle), std::move(death), precheck_of(os_, input), clocks.monotonic.ns,
+                        wanted.give_up_ns, rules::user_of(event.uid)});
     log_gap_ns_ = log_gap_first_ns;
     log_due_ns_ = std::min(log_due_ns_, log_read_ns_ + log_gap_first_ns);
 }

@@ -1,9 +1,9 @@
 // Searches for the journal entry of each core until the entry is there, cannot come any more, or the time is over.  The
 // bundle is amended once.
 //
-// This runs on the event loop, so it must not work often.  The journal is searched for a core when it has changed, else
-// once a second.  The kernel's log is read for all waiting bundles together, less and less often.  However many wait,
-// there are so many searches at once, in which users take turns.
+// It must not work often: the journal is searched for a core when it has changed, else once a second, and the kernel's
+// log is read for all waiting bundles together, less and less often.  However many wait, there are so many searches at
+// once, in which users take turns.
 #pragma once
 
 #include "capture/collect/collect.h"
@@ -20,6 +20,16 @@
 
 namespace incident::daemon {
 
+// What can be said of the core when the bundle is written: a final reason, or "pending".
+capture::CoreLink first_look_at_core(const capture::OsRoots &os, const capture::IncidentInput &input);
+
+struct WantedCore { // of a bundle whose core is pending
+    std::string bundle;
+    capture::IncidentInput input; // its event, dump and clocks
+    std::string exe, auxv;
+    std::uint64_t give_up_ns = 0; // CLOCK_MONOTONIC
+};
+
 struct FoundCore {
     std::string bundle;
     capture::CoreLink link;
@@ -33,11 +43,7 @@ public:
     // kernel_log and journal are for tests; without them the host's are read.
     explicit CoreFollower(capture::OsRoots os, ReadKernelLog kernel_log = {}, std::string journal = "");
 
-    // What can be said when the bundle is written: a final reason, or "pending".
-    capture::CoreLink first_look(const capture::IncidentInput &input) const;
-    // Begins to search for the core of a bundle that is still pending.
-    void follow(std::string bundle, const capture::IncidentInput &input, const std::string &exe, std::string auxv,
-                std::uint64_t give_up_ns);
+    void follow(WantedCore wanted); // begins the search
     static constexpr std::size_t most_searches = 16;
     // Searches once for each waiting bundle, or for as many as have their turn.  Returns the answers that are final;
     // their bundles no longer wait.
@@ -58,7 +64,6 @@ private:
         std::string reason{};                          // why there is no core, by that log; "": it says nothing
         bool may_be_in_log(std::uint64_t at_ns) const; // whether the kernel had enough time to log it by then
     };
-    capture::CorePrecheck precheck_of(const capture::IncidentInput &input) const;
     void ask_kernel_log(Waiting &waiting) const;
     std::set<const Waiting *> whose_turn(std::uint64_t now_ns) const;
     std::optional<capture::CoreLink> look_for_core(Waiting &waiting, std::uint64_t now_ns);

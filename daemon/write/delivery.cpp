@@ -19,8 +19,8 @@ namespace incident::daemon {
 
 namespace {
 
-constexpr std::uint64_t core_look_ns = 100'000'000;
-constexpr std::uint64_t mark_again_ns = 1'000'000'000;
+constexpr std::uint64_t overdue_look_ns = 5'000'000'000;
+constexpr std::uint64_t again_ns = 1'000'000'000, tell_again_last_ns = 300'000'000'000;
 constexpr std::chrono::seconds journal_patience{5};       // at the end; what is not told by then the next start tells
 constexpr std::uint64_t hook_patience_ns = 5'000'000'000; // at the end; systemd may be shutting down itself
 
@@ -46,7 +46,7 @@ void make_light(Assembly &assembly) {
 
 Delivery::Delivery(capture::IncidentsDir incidents, const rules::Config &config)
     : incidents_(std::move(incidents)), config_(config), storm_(config.storm),
-      hook_(config.hook.unit, config.hook.per_hour), cores_(capture::OsRoots{}) {}
+      hook_(config.hook.unit, config.hook.per_hour) {}
 
 Delivery::~Delivery() = default;
 
@@ -86,6 +86,10 @@ Status Delivery::open_state(const std::string &state) {
     if (!reporter)
         return fail(reporter.error());
     reporter_ = std::move(*reporter);
+    auto cores = CoreSearch::start(CoreFollower(capture::OsRoots{}));
+    if (!cores)
+        return fail(cores.error());
+    cores_ = std::move(*cores);
     const std::string program = config_.capture.analyse ? Analyst::find_program() : "";
     if (config_.capture.analyse && program.empty())
         spdlog::warn("incidentctl is not beside this program nor installed: incidents are explained when looked at");
@@ -99,18 +103,20 @@ Status Delivery::open_state(const std::string &state) {
 }
 
 Status Delivery::attach(EventLoop &loop) {
-    auto look = loop.timer([this] { on_cores(); });
+    auto look = loop.timer([this] { on_overdue_cores(); });
     if (!look)
         return fail(look.error());
     core_timer_ = *look;
-    auto again = loop.timer([this] { mark_again(); });
+    auto again = loop.timer([this] { try_again(); });
     if (!again)
         return fail(again.error());
-    mark_timer_ = *again;
+    again_timer_ = *again;
     hook_.attach(loop);
     report_late();
     if (auto told = loop.on_readable(reporter_->fd(), [this] { on_told(); }); !told)
         return told;
+    if (auto found = loop.on_readable(cores_->fd(), [this] { on_cores(); }); !found)
+        return found;
     return loop.on_readable(writer_->fd(), [this] { on_written(); });
 }
 
@@ -123,15 +129,17 @@ void Delivery::take(Assembly assembly) {
     assembly.input.gap = gap_;
     WriteJob job;
     job.name = capture::bundle_name(time, assembly.rule->name, assembly.facts.comm, event.h.tgid, short_id());
-    job.core = cores_.first_look(assembly.input);
+    job.core = first_look_at_core({}, assembly.input);
     job.redact = config_.privacy.redact;
     if (job.core.pending) {
-        Written wanted;
+        WantedCore wanted;
+        wanted.bundle = job.name;
         wanted.input.process.event = event;
         wanted.input.dump = assembly.input.dump;
         wanted.input.clocks = clocks;
         wanted.exe = assembly.facts.exe;
         wanted.auxv = capture::auxiliary_vector(assembly.collected, event);
+        wanted.give_up_ns = clocks.monotonic.ns + static_cast<std::uint64_t>(config_.capture.core_wait.count());
         core_wanted_.insert_or_assign(job.name, std::move(wanted));
     }
     const std::string name = job.name;
@@ -180,7 +188,7 @@ void Delivery::on_written() {
             lost(result.name);
             continue;
         }
-        if (!result.error.empty())
+        if (!result.error.empty() && !result.reported)
             spdlog::error("incident {}: {}", result.name, result.error);
         if (result.reported) {
             on_reported(result);
@@ -199,7 +207,7 @@ void Delivery::on_written() {
 }
 
 void Delivery::on_committed(const WriteResult &result) {
-    const auto wanted = core_wanted_.extract(result.name);
+    auto wanted = core_wanted_.extract(result.name);
     if (!result.error.empty() && !incidents_.bundle(result.name)) {
         ++counters_.failed;
         ++counters_.failed_because[result.error_code ? std::generic_category().message(result.error_code)
@@ -214,12 +222,9 @@ void Delivery::on_committed(const WriteResult &result) {
     spdlog::info("incident {}: {} (committed {:.1f} ms after the trigger, {:.1f} ms of writing)", result.name,
                  result.summary, static_cast<double>(result.since_trigger_ns) / 1e6,
                  static_cast<double>(result.took_ns) / 1e6);
-    if (!wanted.empty()) {
-        const auto give_up = static_cast<std::uint64_t>(config_.capture.core_wait.count());
-        cores_.follow(result.name, wanted.mapped().input, wanted.mapped().exe, wanted.mapped().auxv,
-                      wanted.mapped().input.clocks.monotonic.ns + give_up);
+    if (!wanted.empty() && cores_->follow(std::move(wanted.mapped()))) {
+        core_timer_.arm_in(overdue_look_ns);
         awaited.insert(Awaited::Core);
-        on_cores();
     }
     no_longer_awaits(result.name, Awaited::Nothing);
 }
@@ -229,10 +234,14 @@ void Delivery::on_reported(WriteResult &result) {
         mark_reported(result.name);
         return;
     }
-    hook_.start(result.name, result.user, clock_ns(CLOCK_MONOTONIC));
-    // What is not sent the next start tries again.
-    if (result.error.empty() && !reporter_->submit(result.name, std::move(result.entry)))
-        spdlog::error("incident {}: too many wait for the journal: the next start tells of it", result.name);
+    const auto [untold, first] = untold_.try_emplace(result.name);
+    untold->second.user = result.user.value_or(0);
+    if (first)
+        hook_.start(result.name, result.user, clock_ns(CLOCK_MONOTONIC));
+    if (!result.error.empty())
+        tell_again(result.name, result.error);
+    else if (!reporter_->submit(result.name, std::move(result.entry)))
+        tell_again(result.name, "too many wait for the journal");
 }
 
 void Delivery::on_told() {
@@ -240,10 +249,20 @@ void Delivery::on_told() {
         if (told.sent)
             mark_reported(told.name);
         else
-            spdlog::error("incident {}: {}", told.name, told.sent.error().what);
+            tell_again(told.name, told.sent.error().what);
+}
+
+void Delivery::tell_again(const std::string &bundle, const std::string &why) {
+    Untold &untold = untold_[bundle];
+    if (untold.gap_ns == 0)
+        spdlog::error("incident {}: {}; it is tried again, until then the journal does not tell of it", bundle, why);
+    untold.gap_ns = std::clamp(untold.gap_ns * 2, again_ns, tell_again_last_ns);
+    untold.due_ns = clock_ns(CLOCK_MONOTONIC) + untold.gap_ns;
+    again_timer_.arm_in(again_ns);
 }
 
 void Delivery::mark_reported(const std::string &bundle) {
+    untold_.erase(bundle);
     const auto marked = incidents_.set_reported(bundle, true);
     if (marked) {
         still_marked_.erase(bundle);
@@ -252,12 +271,23 @@ void Delivery::mark_reported(const std::string &bundle) {
     if (still_marked_.insert(bundle).second)
         spdlog::error("{}: is tried again; until then the next start would tell of it a second time",
                       marked.error().what);
-    mark_timer_.arm_in(mark_again_ns);
+    again_timer_.arm_in(again_ns);
 }
 
-void Delivery::mark_again() {
+void Delivery::try_again() {
     for (const std::string &bundle : std::set(still_marked_))
         mark_reported(bundle);
+    const std::uint64_t now = clock_ns(CLOCK_MONOTONIC);
+    bool more = false;
+    for (auto &[bundle, untold] : untold_) {
+        more |= untold.due_ns != 0;
+        if (untold.due_ns == 0 || untold.due_ns > now)
+            continue;
+        untold.due_ns = 0; // under way
+        writer_->submit(ReportJob{bundle, untold.user});
+    }
+    if (more)
+        again_timer_.arm_in(again_ns);
 }
 
 // Incidents the last daemon wrote and could not tell of.
@@ -287,10 +317,18 @@ void Delivery::no_longer_awaits(const std::string &bundle, Awaited known) {
 }
 
 void Delivery::on_cores() {
-    for (auto &found : cores_.look(clock_ns(CLOCK_MONOTONIC)))
+    for (auto &found : cores_->take_found())
         writer_->submit(AmendJob{std::move(found.bundle), std::move(found.link), found.user});
-    if (cores_.waiting())
-        core_timer_.arm_in(core_look_ns);
+}
+
+// Their bundles are reported with a core that is pending; readers search for it themselves.
+void Delivery::on_overdue_cores() {
+    for (const std::string &bundle : cores_->overdue(clock_ns(CLOCK_MONOTONIC))) {
+        spdlog::error("incident {}: the search for its core has not ended: the journal does not answer", bundle);
+        no_longer_awaits(bundle, Awaited::Core);
+    }
+    if (cores_->waiting())
+        core_timer_.arm_in(overdue_look_ns);
 }
 
 void Delivery::drain(const std::function<void()> &alive) {
@@ -311,7 +349,8 @@ void Delivery::finish(const std::function<void()> &alive) {
     const auto until = std::chrono::steady_clock::now() + journal_patience;
     for (; reporter_->pending() != 0 && std::chrono::steady_clock::now() < until; on_told())
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    mark_again();
+    for (const std::string &bundle : std::set(still_marked_))
+        mark_reported(bundle);
     hook_.finish(hook_patience_ns);
 }
 
@@ -322,7 +361,7 @@ void Delivery::add_status(nlohmann::ordered_json &status) const {
                           {"started", hook.started},
                           {"failed", hook.failed},
                           {"suppressed", hook.suppressed}};
-    status["untold"] = reporter_->pending();
+    status["untold"] = untold_.size();
     const AnalystCounters analyses = analyst_->counters();
     status["analyses"] = {{"done", analyses.done},
                           {"pending", analyst_->pending()},

@@ -5,7 +5,7 @@
 #include "capture/bundle/bundle.h"
 #include "daemon/os/event_loop.h"
 #include "daemon/write/analyst.h"
-#include "daemon/write/core_follower.h"
+#include "daemon/write/core_search.h"
 #include "daemon/write/hook.h"
 #include "daemon/write/reporter.h"
 #include "daemon/write/writer.h"
@@ -55,9 +55,9 @@ public:
 
 private:
     enum class Awaited { Nothing, Core, Analysis };
-    struct Written { // a bundle under way whose core must be searched for
-        capture::IncidentInput input;
-        std::string exe, auxv;
+    struct Untold { // a bundle that could not be reported, and is tried again
+        std::uint32_t user = 0;
+        std::uint64_t gap_ns = 0, due_ns = 0;
     };
 
     Delivery(capture::IncidentsDir incidents, const rules::Config &config);
@@ -70,8 +70,10 @@ private:
     void on_reported(WriteResult &result);
     void on_told();
     void mark_reported(const std::string &bundle);
-    void mark_again();
+    void try_again();
+    void tell_again(const std::string &bundle, const std::string &why);
     void on_cores();
+    void on_overdue_cores();
     // Reports the bundle if `known` was the last thing it waited for.
     void no_longer_awaits(const std::string &bundle, Awaited known);
     void report_late();
@@ -80,19 +82,20 @@ private:
     rules::Config config_;
     rules::StormPolicy storm_;
     Hook hook_;
-    CoreFollower cores_;
     std::optional<capture::Gap> gap_;
     std::unique_ptr<Writer> writer_;
     std::unique_ptr<Reporter> reporter_;
-    std::unique_ptr<Analyst> analyst_; // passes its results to the writer
-    std::map<std::string, Written> core_wanted_;
+    std::unique_ptr<CoreSearch> cores_;
+    std::unique_ptr<Analyst> analyst_;              // passes its results to the writer
+    std::map<std::string, WantedCore> core_wanted_; // of bundles that are being written
     struct Unreported {
         std::set<Awaited> awaited; // what must still become known before it is reported
         std::uint32_t user = 0;
     };
     std::map<std::string, Unreported> unreported_; // bundles, by name
     std::set<std::string> still_marked_;           // reported, but the mark that they are not could not be removed
-    EventLoop::Timer core_timer_, mark_timer_;
+    std::map<std::string, Untold> untold_;
+    EventLoop::Timer core_timer_, again_timer_;
     IncidentCounters counters_;
 };
 

@@ -9,6 +9,7 @@
 #include "daemon/write/build_ids.h"
 #include "rules/model/user.h"
 
+#include <pthread.h>
 #include <spdlog/spdlog.h>
 #include <sys/eventfd.h>
 
@@ -135,6 +136,7 @@ bool Writer::crowded(std::uint32_t user) const {
 }
 
 void Writer::run() {
+    ::pthread_setname_np(::pthread_self(), "writer");
     kernel_symbols();
     std::unique_lock lock(mutex_);
     for (;;) {

@@ -288,6 +288,18 @@ TEST_F(CoreLinkJournal, PassesOverWhatAUserWrote) {
     EXPECT_THAT(link.reason, HasSubstr("not written by systemd-coredump but by uid 12345"));
 }
 
+// The processes of that number that dumped core before are no news beside what a stranger wrote now.
+TEST_F(CoreLinkJournal, PassesOverEarlierProcessesOfThatNumber) {
+    DeathIdentity later = death();
+    send(entry());
+    ASSERT_EQ(wait(death()).join, Join::Exact);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2500));
+    later.time.ns = now_ns();
+    EXPECT_EQ(find(later).rejected, "");
+    send(entry(), 12345);
+    EXPECT_THAT(wait(later).rejected, HasSubstr("not written by systemd-coredump but by uid 12345"));
+}
+
 // However many she sends: all that systemd-coredump wrote is looked at.
 TEST_F(CoreLinkJournal, IsNotFloodedByAnotherUser) {
     send(entry());

@@ -1,14 +1,19 @@
-// How seldom the event loop looks for cores.
-#include "daemon/write/core_follower.h"
+// How seldom cores are looked for.
+#include "daemon/os/clocks.h"
+#include "daemon/write/core_search.h"
 
 #include <gmock/gmock.h>
+#include <poll.h>
 #include <sys/resource.h>
 #include <systemd/sd-id128.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <future>
+#include <memory>
 
 namespace incident::daemon {
 namespace {
@@ -35,10 +40,12 @@ protected:
         os.proc = root / "proc";
     }
     ~Cores() override { fs::remove_all(root); }
-    void follow(CoreFollower &cores, std::uint32_t pid, std::uint64_t now, std::uint64_t patience = 60 * second,
-                std::uint32_t uid = 0) const {
-        capture::IncidentInput input;
-        auto &event = input.process.event;
+    static WantedCore wanted(std::uint32_t pid, std::uint64_t now, std::uint64_t patience, std::uint32_t uid) {
+        WantedCore core;
+        core.bundle = "bundle-" + std::to_string(pid);
+        core.exe = "/bin/app";
+        core.give_up_ns = now + patience;
+        auto &event = core.input.process.event;
         event.h.tgid = pid;
         event.h.t_ns = now;
         event.uid = uid;
@@ -46,13 +53,17 @@ protected:
         event.fatal = 1;
         event.limits[RLIMIT_CORE].soft = ~0ull;
         event.dumpable = 1;
-        input.clocks.monotonic.ns = now;
-        input.clocks.realtime.ns = now;
+        core.input.clocks.monotonic.ns = now;
+        core.input.clocks.realtime.ns = now;
         sd_id128_t id{};
         char text[SD_ID128_STRING_MAX];
-        ASSERT_GE(::sd_id128_get_boot(&id), 0);
-        input.clocks.boot_id = ::sd_id128_to_string(id, text);
-        cores.follow("bundle-" + std::to_string(pid), input, "/bin/app", "", now + patience);
+        EXPECT_GE(::sd_id128_get_boot(&id), 0);
+        core.input.clocks.boot_id = ::sd_id128_to_string(id, text);
+        return core;
+    }
+    void follow(CoreFollower &cores, std::uint32_t pid, std::uint64_t now, std::uint64_t patience = 60 * second,
+                std::uint32_t uid = 0) const {
+        cores.follow(wanted(pid, now, patience, uid));
     }
     CoreFollower cores() {
         return CoreFollower(
@@ -155,6 +166,62 @@ TEST_F(Cores, TheLogIsReadBeforeOneIsGivenUp) {
     EXPECT_EQ(readings, before + 1);
     ASSERT_THAT(answers, SizeIs(1));
     EXPECT_THAT(answers[0].link.reason, HasSubstr("no journal entry of systemd-coredump within 0 s"));
+}
+
+std::string skipped_at(std::uint64_t ns) {
+    return "[" + std::to_string(ns / second + 1) + ".2] <4> Pid 101(app) over core_pipe_limit\n";
+}
+
+std::vector<FoundCore> next_found(CoreSearch &search) {
+    pollfd ready{search.fd(), POLLIN, 0};
+    EXPECT_EQ(::poll(&ready, 1, 60'000), 1);
+    return search.take_found();
+}
+
+TEST_F(Cores, AreSearchedForOnAThreadOfItsOwn) {
+    auto search = CoreSearch::start(cores());
+    ASSERT_TRUE(search) << search.error().what;
+    const std::uint64_t now = clock_ns(CLOCK_MONOTONIC);
+    log = skipped_at(now);
+    EXPECT_FALSE((*search)->waiting());
+    EXPECT_TRUE((*search)->follow(wanted(101, now, 60 * second, 0)));
+    EXPECT_TRUE((*search)->waiting());
+    const auto answers = next_found(**search);
+    ASSERT_THAT(answers, SizeIs(1));
+    EXPECT_EQ(answers[0].bundle, "bundle-101");
+    EXPECT_THAT(answers[0].link.reason, HasSubstr("core_pipe_limit"));
+    EXPECT_FALSE((*search)->waiting());
+    EXPECT_THAT((*search)->overdue(now + 1000 * second), IsEmpty());
+}
+
+TEST_F(Cores, ASearchThatHangsKeepsNobodyWaiting) {
+    const std::uint64_t now = clock_ns(CLOCK_MONOTONIC);
+    std::promise<void> goes_on;
+    const auto gate = goes_on.get_future().share();
+    const auto asked = std::make_shared<std::atomic<bool>>(false); // the thread may outlive this
+    auto search = CoreSearch::start(CoreFollower(
+        os,
+        [gate, asked, now] {
+            *asked = true;
+            asked->notify_all();
+            gate.wait();
+            return skipped_at(now);
+        },
+        root / "journal"));
+    ASSERT_TRUE(search) << search.error().what;
+    EXPECT_TRUE((*search)->follow(wanted(101, now, 60 * second, 0)));
+    asked->wait(false);
+    EXPECT_THAT((*search)->overdue(now + 60 * second), IsEmpty());
+    const std::uint64_t late = now + 60 * second + CoreSearch::patience_ns + 1;
+    EXPECT_THAT((*search)->overdue(late), testing::ElementsAre("bundle-101"));
+    EXPECT_THAT((*search)->overdue(late), IsEmpty()) << "said once";
+    for (std::size_t i = 0; i < CoreSearch::most_waiting; ++i)
+        EXPECT_TRUE((*search)->follow(wanted(102, now, 60 * second, 0)));
+    EXPECT_FALSE((*search)->follow(wanted(103, now, 60 * second, 0))) << "or memory would fill";
+    goes_on.set_value();
+    const auto answers = next_found(**search);
+    ASSERT_FALSE(answers.empty());
+    EXPECT_EQ(answers[0].bundle, "bundle-101") << "later than never";
 }
 
 } // namespace

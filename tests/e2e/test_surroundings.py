@@ -1,7 +1,9 @@
 """What incidentd rests on fails: the journal, the handler of cores, the disk, the clock.  It goes on recording, nothing
 hangs, and what was lost is said."""
 
+import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -13,6 +15,7 @@ import pytest
 
 from lib.compiled import compiled
 from lib.daemon import SANITIZED, Daemon
+from lib.dead_mount import dead_mount
 from lib.incident import of_pid
 from lib.programs import victim
 from lib.victims import run
@@ -56,6 +59,49 @@ def test_a_journal_that_hangs(daemon, coredump_host):
         (entry,) = until(lambda: entries(name), "its journal entry", watcher.tail)
         assert entry["INCIDENT_ID"] == name
     assert watcher.ctl.json("status")["untold"] == 0
+
+
+def test_a_bundle_that_cannot_be_read_for_a_while_is_told_of_then(daemon, coredump_host):
+    watcher = daemon(config='[capture]\nanalyse = false\ncore_wait = "1s"\n')
+    with core_pattern("|/nowhere/systemd-coredump %P"):
+        incident = crash(watcher)
+        aside = (incident.path / "incident.json").rename(watcher.state / "aside")
+    again = f"incident {incident.id}: .*; it is tried again, until then the journal does not tell of it"
+    until(lambda: re.search(again, watcher.log.read_text()), "it to be said", watcher.tail)
+    assert watcher.ctl.json("status")["untold"] == 1 and marks(watcher) == [incident.id]
+    aside.rename(incident.path / "incident.json")
+    (entry,) = until(lambda: entries(incident.id), "its journal entry", watcher.tail)
+    assert entry["INCIDENT_ID"] == incident.id
+    until(lambda: not marks(watcher), "its mark to be removed", watcher.tail)
+    assert watcher.ctl.json("status")["untold"] == 0
+
+
+def core_pending(watcher, name):
+    """As the daemon has written it: incidentctl would look for itself."""
+    return json.loads((watcher.state / "incidents" / name / "incident.json").read_text())["core"]["pending"]
+
+
+def test_a_journal_that_cannot_be_read_to_its_end(daemon, coredump_host, tmp_path):
+    """Its disk does not answer.  Incidents are written and told, and questions answered, without their cores."""
+    journal = tmp_path / "journal" / Path("/etc/machine-id").read_text().strip()
+    journal.mkdir(parents=True)
+    hide = f'mount --bind {journal.parent} /var/log/journal && exec "$@"'
+    with dead_mount(tmp_path / "mount") as (file, fail):
+        (journal / "system.journal").symlink_to(file)
+        config = '[capture]\nanalyse = false\ncore_wait = "1s"\n'
+        watcher = daemon(config=config, prefix=("unshare", "--mount", "sh", "-c", hide, "sh"))
+        ids = [crash(watcher).id for _ in range(3)]
+        watcher.ctl.json("status")
+        for name in ids:
+            said = f"incident {name}: the search for its core has not ended: the journal does not answer"
+            until(lambda: said in watcher.log.read_text(), "it to be said", watcher.tail)
+            (entry,) = until(lambda: entries(name), "its journal entry", watcher.tail)
+            assert entry["INCIDENT_ID"] == name
+        fail()
+        for name in ids:
+            until(lambda: not core_pending(watcher, name), "an answer", watcher.tail)
+        assert crash(watcher)
+    until(lambda: not marks(watcher), "all to be told", watcher.tail)
 
 
 def test_it_ends_though_the_journal_hangs(daemon, coredump_host):

@@ -86,7 +86,7 @@ def install(connection, calls):
 class Point:
     """The n-th call of this name by a role since the crash."""
 
-    role: str  # main: the event loop; thread: any other of the daemon; analyser: incidentctl analyse
+    role: str  # main: the event loop; writer; thread: any other of the daemon; analyser: incidentctl analyse
     call: str
     n: int
 
@@ -167,7 +167,11 @@ class Supervisor(threading.Thread):
     def role(self, tid):
         if self.tgid(tid) != self.pid:
             return "analyser"
-        return "main" if tid == self.pid else "thread"
+        if tid == self.pid:
+            return "main"
+        with suppress(OSError), open(f"/proc/{self.pid}/task/{tid}/comm", encoding="utf-8") as name:
+            return "writer" if name.read() == "writer\n" else "thread"
+        return "thread"
 
     # What tests say, from their own thread:
 
