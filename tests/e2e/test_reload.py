@@ -7,7 +7,7 @@ import pytest
 from lib import callers
 from lib.daemon import CRASH_RULE
 from lib.programs import victim
-from lib.victims import let_die, run, waiting_victim
+from lib.victims import READ, let_die, run, until_in, waiting_victim
 from lib.wait import until
 
 ALLOW = "[safety]\nallow_dump = true\n"
@@ -74,7 +74,8 @@ def test_a_call_that_began_while_no_rule_was_about_its_process_is_not_judged(dae
             watcher.tail,
         )
         watcher.ctl.json("status")  # what it has decided is known to the kernel side before it answers
-        assert callers.tell(process, "xx")  # and the read that it is in now begins without being recorded
+        assert callers.tell(process, "xx")
+        until_in(process, READ)  # this one begins without being recorded
         reload(watcher, slow_read("reader"), "reloaded: 1 rules")
         assert callers.tell(process, "xx")  # ends that one, and one that began afterwards
         watcher.incident(process.pid)
