@@ -77,7 +77,9 @@ def test_a_call_that_began_while_no_rule_was_about_its_process_is_not_judged(dae
         assert callers.tell(process, "xx")
         until_in(process, READ)  # this one begins without being recorded
         reload(watcher, slow_read("reader"), "reloaded: 1 rules")
-        assert callers.tell(process, "xx")  # ends that one, and one that began afterwards
+        assert callers.tell(process, "x")  # ends that one
+        until_in(process, READ)  # it waits, and so it lasts
+        assert callers.tell(process, "x")  # one that began afterwards
         watcher.incident(process.pid)
         assert rules(watcher)["slow-read"]["matched"] == 1
 
