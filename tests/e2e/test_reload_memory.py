@@ -31,11 +31,12 @@ def reload(watcher, text):
 
 
 def resident(process):
-    """Kilobytes, but for the kernel's maps that it has mapped: those are the recorder's, and are all there from the start."""
+    """Kilobytes, but for what others' memory it has mapped: the kernel's maps, all there from the start, and as many of the
+    machine's journals as libsystemd likes, which are the page cache's."""
     kilobytes, counts = 0, True
     for line in (process / "smaps").read_text().splitlines():
         if mapping := re.match(r"[0-9a-f]+-[0-9a-f]+ \S+ \S+ \S+ \S+ *(.*)", line):
-            counts = "bpf-map" not in mapping[1]
+            counts = "bpf-map" not in mapping[1] and not mapping[1].endswith(".journal")
         elif counts and line.startswith("Rss:"):
             kilobytes += int(line.split()[1])
     return kilobytes
