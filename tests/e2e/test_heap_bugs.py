@@ -140,13 +140,15 @@ def injected(daemon, tmp_path):
 
     def make(name, bug, level="history"):
         (program, arguments), library = PROGRAMS[name]
-        watcher = daemon(rules=rule(program, level), config=config())
+        ours = tmp_path / f"buggy-{name[:8]}"  # a name of its own: others of this machine run the same program
+        ours.symlink_to(program)
+        watcher = daemon(rules=rule(program, level, comm=ours.name), config=config())
         if name == "redis-server":
             arguments = (*arguments, "--dir", str(tmp_path), "--unixsocket", str(tmp_path / "socket"))
         environment = {"LD_PRELOAD": INJECT, "HEAP_BUG": bug}
         wait_for = None if name == "redis-server" else "ready"
         with open(tmp_path / "said", "wb") as said, heap_victim(
-            *arguments, program=program, library=library, env=environment, wait_for=wait_for, stderr=said
+            *arguments, program=str(ours), library=library, env=environment, wait_for=wait_for, stderr=said
         ) as one:
             if name == "redis-server":
                 until((tmp_path / "socket").exists, "redis to listen")

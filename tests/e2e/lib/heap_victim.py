@@ -14,10 +14,10 @@ from lib.wait import until
 FAMILY = ("malloc", "calloc", "realloc", "free", "posix_memalign")
 
 
-def rule(program, level, more=""):
-    """A crash rule about one program, with its heap."""
-    exe = os.path.realpath(program)
-    return (f'[[rule]]\nname = "heap"\non = "signal"\nmatch = {{ exe = ["{exe}"] }}\n'
+def rule(program, level, more="", comm=""):
+    """A crash rule about one program, with its heap.  comm: of those that have this name alone."""
+    match = f'exe = ["{os.path.realpath(program)}"]' + (f', comm = ["{comm}"]' if comm else "")
+    return (f'[[rule]]\nname = "heap"\non = "signal"\nmatch = {{ {match} }}\n'
             f'context = {{ allocations = "{level}" }}\n{more}')
 
 
