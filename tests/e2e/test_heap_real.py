@@ -10,7 +10,7 @@ from contextlib import ExitStack
 import pytest
 
 from lib.heap import Heap
-from lib.heap_victim import HeapVictim, config, is_recorded
+from lib.heap_victim import HeapVictim, config, until_recorded
 from lib.postgres import BIN, SERVER, postgres
 from lib.victims import running
 from lib.wait import PATIENCE, until
@@ -123,7 +123,7 @@ def test_a_minute_of_load(daemon, tmp_path):
         python = HeapVictim("-c", PYTHON, LOAD, program="/usr/bin/python3")
         stack.callback(python.process.kill)
         for pid in (python.pid, redis.process.pid, backend):
-            until(lambda pid=pid: is_recorded(watcher, pid), f"the heap of {pid} to be recorded", watcher.tail)
+            until_recorded(watcher, pid)
 
         redis_before = redis.allocated()
         loads = [redis.load(stack, tests) for tests in ("set,get,lpush,rpop,lrange_100", "sadd,hset,spop,zadd,mset")]

@@ -15,7 +15,7 @@ from lib.backtrace import SCRIPT, differences, frames_of, gdb_frames, of_gdb
 from lib.compiled import compiled
 from lib.daemon import Daemon
 from lib.heap import Heap
-from lib.heap_victim import config, is_recorded
+from lib.heap_victim import config, until_recorded
 from lib.heap_victim import rule as heap_rule
 from lib.victims import PAUSE, finish, running, start, until_in
 from lib.wait import PATIENCE, until
@@ -201,7 +201,7 @@ def test_threads_of_a_living_process_in_probed_functions(watcher, victims, tmp_p
 
 def test_call_stacks_of_allocations_in_probed_functions(watcher, victims):
     process = start(*FIXED, victims.allocating, "crash", "probed", "told", stdin=subprocess.PIPE)
-    until(lambda: is_recorded(watcher, process.pid), "its heap to be recorded", watcher.tail)
+    until_recorded(watcher, process.pid)
     assert finish(process, b"\n").status < 0
     incident = watcher.explained_incident(process.pid)
     heap, told = Heap(incident), json.loads(incident.text("heap/frames.json"))

@@ -3,13 +3,15 @@
 import json
 import os
 import re
+import signal
 import subprocess
+import time
 from contextlib import contextmanager
 from functools import cache
 
 from lib.programs import victim
 from lib.victims import finish, start
-from lib.wait import until
+from lib.wait import PATIENCE, until
 
 FAMILY = ("malloc", "calloc", "realloc", "free", "posix_memalign")
 
@@ -135,6 +137,18 @@ def is_untouched(pid):
     return not any(any(names.values()) for names in Code(pid).probed().values())
 
 
+def until_recorded(watcher, pid):
+    """The heap of a process that waits.  Where others have used up their user's questions to the daemon it is asked about
+    at its next call, and it makes none: so the one it is in begins again."""
+    end, again = time.monotonic() + PATIENCE, time.monotonic() + 1
+    while not is_recorded(watcher, pid):
+        assert time.monotonic() < end, f"the heap of {pid} is not recorded\n{watcher.tail()}"
+        if time.monotonic() > again:
+            again = time.monotonic() + 0.3
+            os.kill(pid, signal.SIGSTOP)
+            os.kill(pid, signal.SIGCONT)
+
+
 class HeapVictim:
     """`library`: part of the path of the allocator that is probed, where it is not the first with a whole family."""
 
@@ -157,8 +171,8 @@ class HeapVictim:
 
     def watched(self, watcher):
         """Once its probes are all there: seen in its memory, and said by the daemon."""
+        until_recorded(watcher, self.pid)
         until(lambda: is_probed(self.pid, self.library), f"probes in {self.pid}", watcher.tail)
-        until(lambda: is_recorded(watcher, self.pid), f"the heap of {self.pid} to be recorded", watcher.tail)
         return self
 
     def go(self):
