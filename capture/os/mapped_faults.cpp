@@ -13,7 +13,8 @@ thread_local volatile int guarded = 0;
 thread_local volatile std::uint64_t faults = 0;
 struct sigaction other_action; // that SIGBUS had before
 
-// Only system calls that signal-safety(7) does not forbid: mmap is one call of the kernel's.
+// What it calls may be called in a signal handler (signal-safety(7)); mmap() is not named there, and is a system call
+// and nothing else.
 void on_sigbus(int signal, siginfo_t *info, void *) {
     if (guarded > 0 && info->si_code == BUS_ADRERR) {
         const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));

@@ -4,10 +4,12 @@
 #include "daemon/os/clocks.h"
 
 #include <pthread.h>
+#include <spdlog/spdlog.h>
 #include <sys/eventfd.h>
 
 #include <chrono>
 #include <condition_variable>
+#include <exception>
 #include <iterator>
 #include <mutex>
 #include <system_error>
@@ -33,6 +35,18 @@ struct CoreSearch::Shared {
     std::vector<FoundCore> found;
     bool stop = false;
 
+    // Without memory there is no answer: what should have come by then is overdue, and the daemon goes on.
+    std::vector<FoundCore> look_for(std::vector<WantedCore> added) {
+        try {
+            for (WantedCore &one : added)
+                follower.follow(std::move(one));
+            return follower.look(clock_ns(CLOCK_MONOTONIC));
+        } catch (const std::exception &error) {
+            spdlog::error("the search for cores: {}", error.what());
+            return {};
+        }
+    }
+
     void run() {
         ::pthread_setname_np(::pthread_self(), "core search");
         std::unique_lock lock(mutex);
@@ -46,9 +60,7 @@ struct CoreSearch::Shared {
                 return;
             auto added = std::exchange(wanted, {});
             lock.unlock();
-            for (WantedCore &one : added)
-                follower.follow(std::move(one));
-            auto answers = follower.look(clock_ns(CLOCK_MONOTONIC));
+            auto answers = look_for(std::move(added));
             lock.lock();
             if (answers.empty())
                 continue;
