@@ -37,15 +37,32 @@ std::string cut_at(const ProcText &text, std::uint64_t cap) {
                : "cut after " + std::to_string(text.bytes.size()) + " bytes: the process ended or the deadline passed";
 }
 
-// A file as the kernel prints it.  needs_memory: empty means that the address space
-// is gone already, which is a failure to collect it.
-Collector file(const Shared &target, const char *name, bool needs_memory = false) {
-    return {name, [target, name, needs_memory](const Deadline &deadline) {
+// Its auxiliary vector is empty then, and never otherwise (fs/proc/base.c, auxv_read()).
+bool has_memory(const Target &target) {
+    const auto auxv = read_proc_file(target.dir.live(), "auxv", 64);
+    return auxv && !auxv->bytes.empty();
+}
+
+// A process that ends lets go of its descriptors before it is reaped: /proc/PID/fd is then an empty directory, as that
+// of a process without any, and status has a table of size 0 (fs/proc/array.c, task_state()).
+bool has_descriptors(const Target &target) {
+    const auto status = read_proc_file(target.dir.live(), "status", 64 * 1024);
+    std::string_view size;
+    return status && (!line_value(status->bytes, "FDSize:", size) || size != "0");
+}
+
+// What it means that a file is empty: that the address space is gone, which is a failure to collect it, or nothing.
+enum class Empty { IsTrue, IsGone, MayBeGone };
+
+// A file as the kernel prints it.
+Collector file(const Shared &target, const char *name, Empty empty = Empty::IsTrue) {
+    return {name, [target, name, empty](const Deadline &deadline) {
                 const std::uint64_t cap = target->limits.file_cap;
                 auto text = read_proc_file(target->dir.live(), name, cap, [&] { return deadline.passed(); });
                 if (!text)
                     return failed(text.error());
-                if (needs_memory && text->bytes.empty())
+                if (text->bytes.empty() &&
+                    (empty == Empty::IsGone || (empty == Empty::MayBeGone && !has_memory(*target))))
                     return Outcome{false, std::string(name) + ": empty, the process has no memory any more", {}};
                 Outcome outcome{true, cut_at(*text, cap), {}};
                 outcome.files.emplace_back(std::string("process/") + name, std::move(text->bytes));
@@ -68,7 +85,7 @@ Collector status(const Shared &target) {
 
 // The process may end while its mappings are read.
 Collector maps(const Shared &target) {
-    return {"maps", [target, read = file(target, "maps", true).run](const Deadline &deadline) {
+    return {"maps", [target, read = file(target, "maps", Empty::IsGone).run](const Deadline &deadline) {
                 Outcome outcome = read(deadline);
                 if (outcome.files.empty() || !outcome.error.empty())
                     return outcome;
@@ -141,7 +158,7 @@ Outcome collect_fds(const Target &target, const Deadline &deadline) {
     if (!numbers)
         return failed(numbers.error());
     std::string lines;
-    std::size_t done = 0;
+    std::size_t done = 0, written = 0;
     for (; done < numbers->size() && done < target.limits.fds; ++done) {
         if (done % 64 == 63 && deadline.passed())
             break;
@@ -149,6 +166,14 @@ Outcome collect_fds(const Target &target, const Deadline &deadline) {
         if (lines.size() + line.size() > target.limits.file_cap)
             break;
         lines += line;
+        written += !line.empty();
+    }
+    if (!has_descriptors(target)) {
+        if (written == 0)
+            return {false, "fd: empty, the process has no descriptors any more", {}};
+        return {true,
+                listed_only(written, numbers->size(), "descriptors, then the process let go of them"),
+                {{"process/fds", std::move(lines)}}};
     }
     return {true, listed_only(done, numbers->size(), "descriptors"), {{"process/fds", std::move(lines)}}};
 }
@@ -283,8 +308,8 @@ void collect_process(const OsRoots &os, const ProcessRef &process, const Collect
     std::vector<Collector> collectors{
         maps(target),
         status(target),
-        file(target, "auxv", true),
-        file(target, "cmdline"),
+        file(target, "auxv", Empty::IsGone),
+        file(target, "cmdline", Empty::MayBeGone),
         link(target, "exe"),
         link(target, "cwd"),
         link(target, "root"),
@@ -297,12 +322,12 @@ void collect_process(const OsRoots &os, const ProcessRef &process, const Collect
         file(target, "oom_score_adj"),
         file(target, "stat"),
         file(target, "mountinfo"),
-        file(target, "smaps_rollup", true),
+        file(target, "smaps_rollup", Empty::IsGone),
         {"perf_map", [target](const Deadline &) { return collect_perf_map(*target); }},
         {"cgroup_files", [target](const Deadline &) { return collect_cgroup(*target); }},
     };
     if (limits.environ)
-        collectors.insert(collectors.begin() + 4, file(target, "environ"));
+        collectors.insert(collectors.begin() + 4, file(target, "environ", Empty::MayBeGone));
     Checks checks{"process", [target] { return before(*target); }, [target] { return after(*target); }, {}};
     if (!program.last)
         checks.each = [target] { return check_program(*target); };

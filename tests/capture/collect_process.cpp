@@ -427,10 +427,41 @@ TEST_F(CollectLive, OfADeadProcessNothingButTheReason) {
     siginfo_t info{};
     ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT), 0);
     Collected into;
-    collect_process({}, {static_cast<std::uint32_t>(child), {start}}, unhurried_process(), into);
-    EXPECT_FALSE(result(into, "maps")->ok);
-    EXPECT_THAT(result(into, "maps")->error, HasSubstr("no memory"));
+    CollectLimits limits = unhurried_process();
+    limits.environ = true;
+    collect_process({}, {static_cast<std::uint32_t>(child), {start}}, limits, into);
+    for (const char *name : {"maps", "auxv", "cmdline", "environ", "smaps_rollup"})
+        EXPECT_FALSE(result(into, name)->ok) << name;
+    for (const char *name : {"maps", "cmdline"}) // the others cannot be opened any more
+        EXPECT_THAT(result(into, name)->error, HasSubstr("no memory")) << name;
+    EXPECT_FALSE(result(into, "fds")->ok);
+    EXPECT_EQ(result(into, "fds")->error, "fd: empty, the process has no descriptors any more");
+    EXPECT_EQ(into.file("process/fds"), nullptr);
     EXPECT_TRUE(result(into, "status")->ok) << "a zombie still has it";
+}
+
+// Empty is also what a living process may have.
+TEST_F(CollectSpoiled, NoDescriptorsAndNoEnvironment) {
+    for (const char *directory : {"fd", "fdinfo"})
+        for (const auto &entry : std::filesystem::directory_iterator(at(directory)))
+            std::filesystem::remove(entry.path());
+    write("environ", "");
+    CollectLimits limits = unhurried_process();
+    limits.environ = true;
+    const Collected into = collect(limits);
+    EXPECT_TRUE(result(into, "fds")->ok);
+    EXPECT_EQ(file(into, "process/fds"), "");
+    EXPECT_TRUE(result(into, "environ")->ok);
+    EXPECT_EQ(file(into, "process/environ"), "");
+}
+
+TEST_F(CollectSpoiled, DescriptorsLetGoWhileTheyAreListed) {
+    std::ofstream(at("status"), std::ios::app) << "FDSize:\t0\n";
+    EXPECT_EQ(result(collect(), "fds")->error, "") << "each was read before";
+    std::ofstream(at("fd/11")) << "no link, as one that is closed meanwhile";
+    const Collected into = collect();
+    EXPECT_TRUE(result(into, "fds")->ok);
+    EXPECT_EQ(result(into, "fds")->error, "cut: 3 of 4 descriptors, then the process let go of them");
 }
 
 TEST(CollectIdentity, FromTheTrees) {
