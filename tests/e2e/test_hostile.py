@@ -39,6 +39,11 @@ def hostile(kind, *more, prefix=(), program=None, **options):
         process.wait()
 
 
+def leave_a_core():
+    """It dies as slowly as its core is written, and can be looked at meanwhile."""
+    resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+
 def size_of(incident):
     return sum(path.stat().st_size for path in incident.path.rglob("*") if path.is_file())
 
@@ -90,9 +95,9 @@ def test_a_hundred_thousand_mappings(recorder, map_count):
 
 
 @pytest.mark.slow
-def test_fifty_thousand_descriptors(recorder):
+def test_fifty_thousand_descriptors(recorder, tmp_path):
     count = min(50_000, resource.getrlimit(resource.RLIMIT_NOFILE)[1] - 64)
-    with hostile("descriptors", count) as process:
+    with hostile("descriptors", count, "large", cwd=tmp_path, preexec_fn=leave_a_core) as process:
         let_die(process)
         stranger = run(victim("die"), "null-read")
     incident = recorder.explained_incident(process.pid)
@@ -134,9 +139,10 @@ def test_what_stands_behind_descriptors(recorder, tmp_path):
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     for _ in range(5):
-        with hostile("kinds", fifo) as process:
+        with hostile("kinds", fifo, "large", cwd=tmp_path, preexec_fn=leave_a_core) as process:
             let_die(process)
         incident = recorder.explained_incident(process.pid)
+        (tmp_path / "core").unlink(missing_ok=True)
         if collector(incident, "fds")["ok"]:  # else it had ended before it was looked at
             break
     fds = (incident.path / "process" / "fds").read_text()

@@ -1,4 +1,4 @@
-/* hostile KIND [NUMBER]: makes itself hard to look at, says "ready", waits for the end of its input, and dies of a null
+/* hostile KIND [NUMBER [large]]: makes itself hard to look at, says "ready", waits for the end of its input, and dies of a null
  * pointer. */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -19,6 +19,12 @@ enum { page = 4096 };
 static void fail(const char *what) {
     perror(what);
     exit(1);
+}
+
+/* Its core takes a while to write. */
+static void large(void) {
+    size_t bytes = 256u << 20;
+    memset(malloc(bytes), 1, bytes);
 }
 
 /* Neighbours with different rights are not merged. */
@@ -88,6 +94,8 @@ int main(int argc, char **argv) {
         traced();
     else if (!strcmp(kind, "named"))
         prctl(PR_SET_NAME, more);
+    if (argc > 3 && !strcmp(argv[3], "large"))
+        large();
     puts("ready");
     fflush(stdout);
     while (read(0, &(char){0}, 1) > 0)
