@@ -98,6 +98,7 @@ struct Gap {
     bool stopped = false;  // it ended in good order; else it was killed, or the machine went down
     WallTime from;         // when it ended; if it was killed, when it was last known to run
     WallTime until;
+    BootTime until_at; // the same: the clock may be set later
 };
 
 struct RuleRecord {

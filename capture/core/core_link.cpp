@@ -33,8 +33,6 @@ constexpr std::size_t ENTRIES_MAX = 256; // for one pid in one boot, the newest
 // it compressing and reading the core come after the process.
 constexpr std::uint64_t LAG_NS = 5'000'000'000, LAG_UNLIMITED_NS = 60'000'000'000;
 
-constexpr std::uint64_t EARLIER_NS = 2'000'000'000; // more than match_core() allows for the clock
-
 constexpr std::chrono::seconds REOPENED_AFTER{1};
 
 struct Close {
@@ -61,6 +59,10 @@ CoreEntry read_entry(sd_journal *journal) {
     std::uint64_t written_us = 0;
     (void)::sd_journal_get_realtime_usec(journal, &written_us);
     entry.written = {written_us * 1000};
+    sd_id128_t boot{}; // one of the matches
+    std::uint64_t written_at_us = 0;
+    if (::sd_journal_get_monotonic_usec(journal, &written_at_us, &boot) >= 0)
+        entry.written_at = {written_at_us * 1000};
     return entry;
 }
 
@@ -183,11 +185,9 @@ struct CoreJournal::Impl {
                 return failed(r);
             if (r == 0)
                 break;
-            std::uint64_t written_us = 0;
-            if (::sd_journal_get_realtime_usec(journal.get(), &written_us) >= 0 &&
-                WallTime{written_us * 1000} + EARLIER_NS < death.time)
-                continue;
-            found.push_back(read_entry(journal.get()));
+            CoreEntry entry = read_entry(journal.get());
+            if (!is_older(entry, death))
+                found.push_back(std::move(entry));
         }
         return found;
     }
@@ -220,6 +220,11 @@ Result<CoreJournal> CoreJournal::open(const std::string &directory, const OsRoot
 
 int CoreJournal::fd() const {
     return impl_->epoll.get();
+}
+
+Status CoreJournal::refresh() {
+    const MappedFaults faults;
+    return std::chrono::steady_clock::now() - impl_->opened_at > REOPENED_AFTER ? impl_->open() : Status();
 }
 
 Status CoreJournal::process() {

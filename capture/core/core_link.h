@@ -19,6 +19,7 @@ struct DeathIdentity {
     std::string comm;
     int signal = 0;
     WallTime time;           // of the death
+    MonotonicTime at;        // the same; 0: unknown
     WallTime started;        // the process's start; 0: unknown
     std::string auxv;        // raw bytes, from /proc/PID/auxv or mm->saved_auxv; "" unknown
     std::uint32_t uid = ~0u; // real uid as the initial user namespace sees it; ~0: unknown
@@ -75,6 +76,9 @@ public:
     // stays the same.
     int fd() const;
     Status process();
+    // Opens it anew if that was not done just now.  libsystemd passes over a file that it cannot open, even if that is
+    // so for a moment only (descriptors are short), and never tries it again.
+    Status refresh();
 
     CoreJournal(CoreJournal &&) noexcept;
     CoreJournal &operator=(CoreJournal &&) noexcept;

@@ -126,7 +126,7 @@ std::string contradiction(const CoreEntry &entry, const DeathIdentity &death, co
         return "it is of another program";
     if (!same_image && death.signal != 0 && entry.signal != 0 && entry.signal != death.signal)
         return "it is of another signal (" + std::to_string(entry.signal) + ")";
-    if (late < EARLIEST || entry.written + SECOND < death.time)
+    if (late < EARLIEST || is_older(entry, death))
         return "it is older than the death";
     if (late > WINDOW)
         return "it is of a dump " + seconds(late) + " after the death";
@@ -164,6 +164,13 @@ Judgement judge(const CoreEntry &entry, const DeathIdentity &death, const CoreHa
 }
 
 } // namespace
+
+// The clock may have been set meanwhile: that which never is decides where both are known.
+bool is_older(const CoreEntry &entry, const DeathIdentity &death) {
+    if (death.at.ns != 0 && entry.written_at.ns != 0)
+        return entry.written_at + SECOND < death.at;
+    return entry.written + SECOND < death.time;
+}
 
 CoreEntry core_entry_of(const std::function<std::string(const char *name)> &field) {
     CoreEntry entry;

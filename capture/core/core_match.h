@@ -18,6 +18,7 @@ struct CoreEntry {
     std::string exe, auxv;            // COREDUMP_EXE, COREDUMP_PROC_AUXV
     WallTime death;                   // COREDUMP_TIMESTAMP: whole seconds; 0: absent
     WallTime written;                 // when journald received it
+    MonotonicTime written_at;         // the same in that boot; 0: unknown
     std::string file;                 // COREDUMP_FILENAME
     bool truncated = false;           // COREDUMP_TRUNCATED=1
     bool embedded = false;            // has COREDUMP=, the core itself
@@ -46,6 +47,9 @@ struct CoreMatch {
 };
 
 CoreMatch match_core(const DeathIdentity &death, std::span<const CoreEntry> entries, const CoreHandler &handler = {});
+
+// Whether the entry was written before the death, so that it is of an earlier process of that number.
+bool is_older(const CoreEntry &entry, const DeathIdentity &death);
 
 // Whether an equal auxiliary vector proves the same execve().  It does not if the stack was not placed at random, or if
 // that is not known.

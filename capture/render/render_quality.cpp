@@ -167,7 +167,7 @@ private:
     const Gap *gap_within() const {
         const auto &gap = context_.input.gap;
         const std::uint64_t born = process_.event.h.process_start_boot_ns;
-        const bool lived = gap && born && context_.input.clocks.wall_of(BootTime{born}) < gap->until;
+        const bool lived = gap && born && BootTime{born} < gap->until_at;
         return lived ? &*gap : nullptr;
     }
 

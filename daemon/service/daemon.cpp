@@ -212,7 +212,8 @@ Status Daemon::run() {
         delivery_->set_gap(capture::Gap{before->pid,
                                         before->stopped,
                                         {static_cast<std::uint64_t>(before->seen_s) * 1'000'000'000},
-                                        clock_.read("").wall_of(capture::MonotonicTime{started_ns_})});
+                                        {clock_ns(CLOCK_REALTIME) - (clock_ns(CLOCK_MONOTONIC) - started_ns_)},
+                                        {clock_ns(CLOCK_BOOTTIME) - (clock_ns(CLOCK_MONOTONIC) - started_ns_)}});
     if (const auto begun = lock_->begin(); !begun)
         return begun;
     sd_notify(0, "READY=1");

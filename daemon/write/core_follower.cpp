@@ -87,7 +87,8 @@ void CoreFollower::follow(WantedCore wanted) {
     death.comm = text_of(event.leader_comm);
     death.signal = input.dump.sent ? input.dump.signal : event.number;
     death.uid = event.uid;
-    death.time = clocks.wall_of(capture::MonotonicTime{event.h.t_ns});
+    death.at = {event.h.t_ns};
+    death.time = clocks.wall_of(death.at);
     if (death.process.start.ns != 0)
         death.started = clocks.wall_of(death.process.start);
     death.auxv = std::move(wanted.auxv);
@@ -146,6 +147,8 @@ std::optional<capture::CoreLink> CoreFollower::look_for_core(Waiting &waiting, s
     waiting.searched_ns = now_ns;
     waiting.journal_changed = false;
     auto found = journal_->find(waiting.death);
+    if (last && !(found && found->join != capture::Join::None) && journal_->refresh())
+        found = journal_->find(waiting.death);
     if (found && found->join != capture::Join::None)
         return std::move(*found);
     // The kernel's line has a number that another pid namespace may have given too: what /proc shows weighs more.
@@ -166,10 +169,13 @@ std::vector<FoundCore> CoreFollower::look(std::uint64_t now_ns) {
         return answers;
     if (!journal_) {
         auto journal = capture::CoreJournal::open(journal_directory_, os_);
-        if (!journal) {
-            for (auto &waiting : waiting_)
-                answers.push_back({std::move(waiting.bundle), no_core(journal.error().what), waiting.user});
-            waiting_.clear();
+        if (!journal) { // descriptors or memory may be short for a moment
+            std::erase_if(waiting_, [&](Waiting &one) {
+                const bool over = now_ns >= one.give_up_ns;
+                if (over)
+                    answers.push_back({std::move(one.bundle), no_core(journal.error().what), one.user});
+                return over;
+            });
             return answers;
         }
         journal_ = std::move(*journal);

@@ -104,6 +104,7 @@ capture::DeathIdentity Incident::death() const {
     death.auxv = auxv_;
     if (const auto uid = view()["process"]["uid"].natural(); uid && *uid <= UINT32_MAX)
         death.uid = static_cast<std::uint32_t>(*uid);
+    death.at.ns = static_cast<std::uint64_t>(trigger_ns().value_or(0));
     death.time.ns = static_cast<std::uint64_t>(trigger_wall_ns().value_or(0));
     const JsonView clocks = view()["clocks"];
     const std::uint64_t realtime = clocks["realtime_ns"].count(), boottime = clocks["boottime_ns"].count();

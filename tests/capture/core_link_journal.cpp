@@ -230,6 +230,23 @@ TEST_F(CoreLinkJournal, SeesAnEntryThatComesLater) {
     EXPECT_FALSE(journal->find(other));
 }
 
+// libsystemd passes over a file that it cannot open, and never comes back to it.
+TEST_F(CoreLinkJournal, FilesThatCouldNotBeOpenedForAMomentAreOpenedLater) {
+    send(entry());
+    ASSERT_EQ(wait(death()).join, Join::Exact);
+    const std::string file = directory + "/system.journal";
+    if (::mount("/dev/null", file.c_str(), "", MS_BIND, "") != 0)
+        GTEST_SKIP() << "nothing can be mounted here";
+    auto opened = CoreJournal::open(directory, os);
+    ASSERT_EQ(::umount(file.c_str()), 0);
+    ASSERT_TRUE(opened) << opened.error().what;
+    *journal = std::move(*opened);
+    EXPECT_EQ(find(death()).join, Join::None) << "it was passed over";
+    std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+    ASSERT_TRUE(journal->refresh());
+    EXPECT_EQ(find(death()).join, Join::Exact);
+}
+
 TEST_F(CoreLinkJournal, TellsAnEventLoop) {
     const int fd = journal->fd();
     pollfd poll{fd, POLLIN, 0};

@@ -167,6 +167,23 @@ TEST(CoreMatch, ContradictionsAreOthersDeaths) {
     none([](auto &d, auto &) { d.started.ns = DEATH + 3 * S; }, "older than the process");
 }
 
+// Between a death and its entry the clock may be set, by hours when a machine without a battery first hears of the time.
+TEST(CoreMatch, TheClockMayBeSetMeanwhile) {
+    const auto written = [](std::int64_t wall, std::int64_t monotonic) {
+        return changed([=](auto &d, auto &e) {
+            d.at.ns = 1000 * S;
+            e.written.ns = DEATH + static_cast<std::uint64_t>(wall);
+            e.written_at.ns = 1000 * S + static_cast<std::uint64_t>(monotonic);
+        });
+    };
+    const auto second = static_cast<std::int64_t>(S);
+    EXPECT_EQ(written(-3600 * second, second / 10).join, Join::Exact);
+    EXPECT_EQ(written(3600 * second, second / 10).join, Join::Exact);
+    const auto older = written(second / 10, -5 * second);
+    EXPECT_EQ(older.join, Join::None);
+    EXPECT_THAT(older.reason, HasSubstr("older than the death"));
+}
+
 // Each of journald's own fields alone shows that somebody else wrote the entry, however well the rest fits.
 TEST(CoreMatch, AForgedEntryProvesNothing) {
     const auto forged = [](auto change, const std::string &by) {

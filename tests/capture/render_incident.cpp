@@ -166,13 +166,14 @@ TEST(RenderIncident, SignalsAndLineageSayWhatIsOverwritten) {
 TEST(RenderIncident, AGapWithinTheProcesssLifeIsTold) {
     Made made; // born 7 s after boot, 2 s on the monotonic clock
     EXPECT_TRUE(made.incident()["quality"]["gap"].is_null());
-    made.input.gap = Gap{77, false, {test::wall_offset + 3 * second}, {test::wall_offset + 4 * second}};
+    made.input.gap = Gap{77, false, {test::wall_offset + 3 * second}, {test::wall_offset + 4 * second}, {9 * second}};
     const auto quality = made.incident()["quality"];
     EXPECT_EQ(quality["gap"]["from"], "2026-11-21T14:06:43.000000000Z");
     EXPECT_EQ(quality["gap"]["until"], "2026-11-21T14:06:44.000000000Z");
     EXPECT_EQ(quality["gap"]["stopped"], false);
     EXPECT_THAT(quality["incomplete_because"].dump(), HasSubstr("nothing was recorded: incidentd was killed"));
-    made.input.gap->until.ns = test::wall_offset + second; // before it was born
+    made.input.gap->until.ns = test::wall_offset + 3600 * second; // the clock was set back since
+    made.input.gap->until_at.ns = 6 * second;                     // before it was born
     EXPECT_TRUE(made.incident()["quality"]["gap"].is_null());
 }
 

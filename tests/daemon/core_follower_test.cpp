@@ -168,6 +168,22 @@ TEST_F(Cores, TheLogIsReadBeforeOneIsGivenUp) {
     EXPECT_THAT(answers[0].link.reason, HasSubstr("no journal entry of systemd-coredump within 0 s"));
 }
 
+TEST_F(Cores, AJournalThatCannotBeOpenedForAMomentIsOpenedLater) {
+    auto follower = cores();
+    fs::remove(root / "journal");
+    follow(follower, 100, second, second);
+    follow(follower, 101, second, 2 * second);
+    EXPECT_THAT(follower.look(second), IsEmpty());
+    auto answers = follower.look(2 * second);
+    ASSERT_THAT(answers, SizeIs(1));
+    EXPECT_EQ(answers[0].bundle, "bundle-100");
+    EXPECT_THAT(answers[0].link.reason, HasSubstr("open the journal in "));
+    fs::create_directories(root / "journal");
+    answers = follower.look(3 * second);
+    ASSERT_THAT(answers, SizeIs(1));
+    EXPECT_THAT(answers[0].link.reason, HasSubstr("no journal entry of systemd-coredump within 2 s"));
+}
+
 std::string skipped_at(std::uint64_t ns) {
     return "[" + std::to_string(ns / second + 1) + ".2] <4> Pid 101(app) over core_pipe_limit\n";
 }
