@@ -87,6 +87,7 @@ int BPF_PROG(process_exec, struct task_struct *task, pid_t old_pid, struct linux
     struct process_entry *process = ensure_process(task, 0);
     if (!process)
         return 0;
+    note_key(process, &key, generation); /* else that of the program before stays until the next call */
     process->asked_epoch = 0;
     process->told_epoch = 0;
     process->permit_epoch = 0;

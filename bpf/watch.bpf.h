@@ -318,6 +318,15 @@ static __always_inline void count_unrecorded(struct task_struct *task)
         __sync_fetch_and_add(&process->syscalls_unrecorded, 1);
 }
 
+/* key: as decision_of() has made it. */
+static __always_inline void note_key(struct process_entry *process, const struct watch_key *key, __u32 generation)
+{
+    if (!watch_all[generation & 1] || ask_rules[generation & 1])
+        __builtin_memcpy(&process->key, key, sizeof(*key));
+    else
+        __builtin_memset(&process->key, 0, sizeof(process->key));
+}
+
 /* Decides (again) whether the current thread is recorded, and returns its slot; 0: it is not.  entry: its place in
  * slot_of, which may change. */
 static __noinline struct thread_slot *decide_slot(struct task_struct *task, __u32 *entry)
@@ -366,8 +375,8 @@ static __noinline struct thread_slot *decide_slot(struct task_struct *task, __u3
     *(volatile __u32 *)&thread->rules_generation = 0;
     *(volatile __u64 *)&thread->rules = rules;
     *(volatile __u32 *)&thread->rules_generation = generation;
-    if (process && (!watch_all[generation & 1] || ask_rules[generation & 1]))
-        __builtin_memcpy(&process->key, &key, sizeof(key));
+    if (process)
+        note_key(process, &key, generation);
     if (decision == DECISION_WATCH) {
         thread->epoch = epoch;
         if ((rules & told_rules[generation & 1]) && process && process->told_epoch != epoch &&
