@@ -4,6 +4,7 @@
 #include "daemon/facts/facts.h"
 #include "daemon/os/clocks.h"
 #include "daemon/record/thread_limits.h"
+#include "rules/model/user.h"
 
 #include <spdlog/spdlog.h>
 
@@ -110,7 +111,9 @@ std::uint32_t Assembler::pid_of_thread(std::uint32_t tid) const {
 
 void Assembler::on_oom(const bpf::oom_event &event) {
     const std::uint32_t victim = pid_of_thread(event.victim);
-    ooms_.note(event, victim);
+    const auto entry = recorder_.process(victim);
+    const auto found = entry ? Result<capture::ProcessIdentity>(fail("")) : capture::identify(os_, victim);
+    ooms_.note(event, victim, rules::user_of(entry ? entry->uid : found ? found->real_uid : ~0u));
     for (auto &[key, assembly] : assemblies_)
         if (key.process.pid == victim && key.tid == 0 && assembly.perhaps_oom && !assembly.closed) {
             assembly.oom = ooms_.take(victim);

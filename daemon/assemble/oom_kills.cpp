@@ -3,6 +3,7 @@
 #include "capture/collect/collect_oom.h"
 
 #include <algorithm>
+#include <map>
 
 namespace incident::daemon {
 
@@ -29,9 +30,19 @@ std::string lines_of(const std::string &memcg, const std::string &proc_cgroup) {
 
 } // namespace
 
-const OomKill &OomKills::note(const bpf::oom_event &event, std::uint32_t victim) {
+void OomKills::forget_one() {
+    std::map<std::uint32_t, std::size_t> kills;
+    for (const OomKill &kill : kills_)
+        ++kills[kill.user];
+    const auto count = [](const auto &one) { return one.second; };
+    const auto most = std::ranges::max_element(kills.rbegin(), kills.rend(), {}, count); // root's as the last
+    kills_.erase(std::ranges::find(kills_, most->first, &OomKill::user));
+}
+
+const OomKill &OomKills::note(const bpf::oom_event &event, std::uint32_t victim, std::uint32_t user) {
     OomKill kill;
     kill.tgid = victim;
+    kill.user = user;
     kill.t_ns = event.h.t_ns;
     kill.trigger.event = event;
     kill.trigger.event->kernel_frames = std::min<__u32>(event.kernel_frames, KERNEL_FRAMES);
@@ -45,7 +56,7 @@ const OomKill &OomKills::note(const bpf::oom_event &event, std::uint32_t victim)
         kill.trigger.constraint.empty() ? limit_is_reached(kill.before) : kill.trigger.constraint == "CONSTRAINT_MEMCG";
     std::erase_if(kills_, [&](const OomKill &old) { return old.tgid == victim || old.t_ns + lasts_ns < kill.t_ns; });
     if (kills_.size() >= most)
-        kills_.pop_front();
+        forget_one();
     kills_.push_back(std::move(kill));
     return kills_.back();
 }

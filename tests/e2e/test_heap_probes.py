@@ -11,6 +11,9 @@ from lib.programs import victim
 from lib.wait import until
 
 
+EVE, BOB = 4711, 4712
+
+
 def reload_with(watcher, rules):
     (watcher.rules / "test.toml").write_text(rules)
     watcher.process.send_signal(1)
@@ -97,6 +100,25 @@ def test_the_higher_of_two_levels(daemon):
         heap = Heap(watcher.incident(one.pid))
     heap.assert_adds_up()
     assert heap.json["level"] == heap.json["asked"] == "history"
+
+
+def test_the_heaps_of_one_user_give_way(daemon):
+    """[heap] memory holds two processes.  The second of a user who has both gives way to another's, and says so."""
+    watcher = daemon(rules=rule(victim("heap"), "history"), config=config("18MiB", live=1024, stacks=4096 - 64, history=1024))
+    with heap_victim("window", 10, 20, user=EVE) as one, heap_victim("window", 10, 20, user=EVE) as two:
+        one.watched(watcher)
+        two.watched(watcher)
+        with heap_victim("window", 10, 20, user=BOB) as his:
+            his.watched(watcher)
+            until(lambda: is_untouched(two.pid), "its probes to go", watcher.tail)
+            two.die()
+            heap = Heap(watcher.incident(two.pid))
+            assert "another user's process" in heap.json["reason"]
+            with heap_victim("window", 10, 20, user=EVE) as third:
+                third.go().until("between")
+                third.go().until("done")
+                assert is_untouched(third.pid), "what they have is hers and his now"
+        assert is_probed(one.pid)
 
 
 def test_no_memory_for_one_more(daemon):

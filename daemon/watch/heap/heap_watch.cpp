@@ -3,9 +3,11 @@
 #include "capture/os/proc_stat.h"
 #include "capture/os/process_dir.h"
 #include "daemon/os/clocks.h"
+#include "daemon/watch/heap/heap_room.h"
 #include "daemon/watch/heap/heap_snapshot.h"
 #include "rules/files/heap_cost.h"
 #include "rules/model/match.h"
+#include "rules/model/user.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -149,14 +151,14 @@ std::unique_ptr<HeapSlot> HeapWatch::take_slot() {
 }
 
 std::shared_ptr<HeapProcess> HeapWatch::record(const rules::ProcessFacts &process, std::uint64_t exec_ns,
-                                               const HeapWish &wish, std::uint64_t bytes) {
+                                               const HeapWish &wish, std::uint64_t bytes, std::uint32_t user) {
     const auto refused = [&](std::string why) {
         spdlog::warn("the heap of pid {} ({}) is not recorded: {}", process.pid, process.comm, why);
         return std::make_shared<HeapProcess>(process_of(process), exec_ns, wish, nullptr, std::nullopt, std::move(why));
     };
     if (!kernel_)
         return refused(unavailable_);
-    if (memory_ + bytes > config_.memory)
+    if (!make_room(user, bytes))
         return refused(fmt::format("[heap] memory = {} MiB is taken: each process may take {} MiB",
                                    config_.memory >> 20, (bytes + (1u << 20) - 1) >> 20));
     auto slot = take_slot();
@@ -178,6 +180,25 @@ std::shared_ptr<HeapProcess> HeapWatch::record(const rules::ProcessFacts &proces
     }
     more_.notify_one();
     return recorded;
+}
+
+// For the process of a user who has less than others.
+bool HeapWatch::make_room(std::uint32_t user, std::uint64_t bytes) {
+    std::vector<HeldHeap> held;
+    for (const auto &[pid, known] : known_)
+        if (known.bytes != 0)
+            held.push_back({pid, known.user, known.since, known.bytes});
+    const auto give_way = heaps_that_give_way(std::move(held), config_.memory - memory_, user, bytes);
+    if (!give_way)
+        return false;
+    for (const std::uint32_t pid : *give_way) {
+        Known &known = known_.at(pid);
+        spdlog::warn("the heap of pid {} ({}) is not recorded any more: [heap] memory = {} MiB is used up, most of it by "
+                     "processes of its user, and another user's needs some",
+                     pid, known.comm, config_.memory >> 20);
+        stop_recording(known, "[heap] memory is used up, and another user's process had to have some of it");
+    }
+    return true;
 }
 
 void HeapWatch::started(const rules::ProcessFacts &process) {
@@ -203,6 +224,7 @@ void HeapWatch::record_from_now(const rules::ProcessFacts &process, std::uint64_
     Known known;
     known.comm = process.comm;
     known.rule = std::move(rule);
+    known.user = rules::user_of(process);
     begin(known, process, exec_ns, wish);
     obey_limit(known);
     known_.emplace(process.pid, std::move(known));
@@ -211,19 +233,25 @@ void HeapWatch::record_from_now(const rules::ProcessFacts &process, std::uint64_
 void HeapWatch::begin(Known &known, const rules::ProcessFacts &process, std::uint64_t exec_ns, const HeapWish &wish) {
     const std::uint64_t bytes = rules::heap_bytes(config_, wish.level);
     known.held = false;
-    known.process = record(process, exec_ns, wish, bytes);
+    known.since = ++begun_;
+    known.process = record(process, exec_ns, wish, bytes, known.user);
     known.bytes = known.process->recorded() ? bytes : 0;
     memory_ += known.bytes;
 }
 
 // It stays known, with nothing of it recorded.
-void HeapWatch::hold(Known &known, const std::string &why) {
+void HeapWatch::stop_recording(Known &known, const std::string &why) {
     const auto before = known.process;
     let_go(known);
     known.bytes = 0;
-    known.held = true;
     known.process =
         std::make_shared<HeapProcess>(before->process(), before->exec_ns(), before->wish(), nullptr, std::nullopt, why);
+}
+
+// Until the next limits say otherwise.
+void HeapWatch::hold(Known &known, const std::string &why) {
+    stop_recording(known, why);
+    known.held = true;
     known.process->limit(rules::Allocations::Pages, why, 0);
 }
 

@@ -40,6 +40,8 @@ public:
 private:
     struct Known {
         std::string comm, rule;
+        std::uint32_t user = 0; // rules::user_of()
+        std::uint64_t since = 0;
         std::shared_ptr<HeapProcess> process;
         std::uint64_t bytes = 0;
         bool held = false; // not recorded because of a limit
@@ -75,11 +77,13 @@ private:
     void record_from_now(const rules::ProcessFacts &process, std::uint64_t exec_ns);
     bool lives(const capture::ProcessRef &process) const;
     std::shared_ptr<HeapProcess> record(const rules::ProcessFacts &process, std::uint64_t exec_ns, const HeapWish &wish,
-                                        std::uint64_t bytes);
+                                        std::uint64_t bytes, std::uint32_t user);
     void begin(Known &known, const rules::ProcessFacts &process, std::uint64_t exec_ns, const HeapWish &wish);
+    void stop_recording(Known &known, const std::string &why);
     void hold(Known &known, const std::string &why);
     void obey_limit(Known &known);
     void let_go(Known &known);
+    bool make_room(std::uint32_t user, std::uint64_t bytes);
     std::unique_ptr<HeapSlot> take_slot();
     void measure_prices();
     void work();
@@ -91,6 +95,7 @@ private:
     std::unordered_map<std::uint32_t, Known> known_;    // by pid
     std::map<std::uint32_t, Limit> limits_;             // by pid
     std::map<std::uint32_t, HeapProcess::Load> before_; // by pid, as the measurement began
+    std::uint64_t begun_ = 0;                           // heaps that were recorded so far
     std::uint64_t memory_ = 0;                          // the most bytes that all recorded heaps can take
 
     HeapFunctionCache cache_; // only the working thread uses it
