@@ -5,7 +5,7 @@
 # No compiler: programs are built outside and come in by the shares.  python3's
 # json and ctypes come with gdb (libpython3.11-stdlib).
 IMAGE_PACKAGES=apt,systemd,systemd-sysv,systemd-coredump,dbus,udev,kmod,mount,procps,util-linux
-IMAGE_PACKAGES+=,iproute2,dmsetup,zstd,bpftool,gdb,python3-minimal
+IMAGE_PACKAGES+=,iproute2,dmsetup,e2fsprogs,zstd,bpftool,gdb,python3-minimal
 # What incidentd, incidentctl and the victims are linked with.
 IMAGE_PACKAGES+=,libbpf1,libelf1,libdw1,libsystemd0,libspdlog1.10,libfmt9,libssl3
 IMAGE_PACKAGES+=,libdebuginfod1,libzydis4.0,libsimdjson14,libre2-9
