@@ -45,10 +45,6 @@ Status EventLoop::on_readable(int fd, Callback callback) {
                    "watching a descriptor");
 }
 
-Status EventLoop::on_bus(sd_bus *bus) {
-    return checked(sd_bus_attach_event(bus, event_.get(), SD_EVENT_PRIORITY_NORMAL), "watching a D-Bus connection");
-}
-
 Status EventLoop::block_signals(std::initializer_list<int> numbers) {
     sigset_t set;
     sigemptyset(&set);

@@ -3,7 +3,6 @@
 
 #include "capture/os/result.h"
 
-#include <systemd/sd-bus.h>
 #include <systemd/sd-event.h>
 
 #include <cstdint>
@@ -22,7 +21,6 @@ public:
     Status on_readable(int fd, Callback callback);
     static Status block_signals(std::initializer_list<int> numbers); // for this thread and those it starts later
     Status on_signal(int number, Callback callback);                 // the signal must be blocked
-    Status on_bus(sd_bus *bus);                                      // handles its calls and answers
     // A timer that is off until it is armed.
     class Timer {
     public:

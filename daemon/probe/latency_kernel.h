@@ -35,10 +35,7 @@ public:
     explicit RecorderLatency(Recorder &recorder) : recorder_(recorder) {}
 
     Result<Link> attach(Recorder::UprobeRole role, const Recorder::UprobePoint &point, std::uint32_t probe) override {
-        auto link = recorder_.attach(role, point, probe);
-        if (!link)
-            return fail(link.error());
-        return std::make_shared<Recorder::Uprobe>(std::move(*link));
+        return recorder_.attach(role, point, probe);
     }
     void set_probe(std::uint32_t probe, const bpf::probe_setting &setting) override {
         recorder_.set_probe(probe, setting);

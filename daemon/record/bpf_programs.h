@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -15,5 +16,6 @@ struct BpfCode {
 // The functions of all programs by address, each under the name of its program.  Empty if the kernel does not tell
 // (this needs CAP_SYS_ADMIN, and CAP_SYSLOG for the addresses).
 std::vector<BpfCode> loaded_bpf_code();
+using BpfCodeSource = std::function<std::vector<BpfCode>()>;
 
 } // namespace incident::daemon

@@ -21,7 +21,7 @@ class KernelSymbols {
 public:
     struct Sources {
         std::string kallsyms = "/proc/kallsyms", modules = "/proc/modules";
-        std::function<std::vector<BpfCode>()> bpf_code = loaded_bpf_code;
+        BpfCodeSource bpf_code = loaded_bpf_code;
     };
     explicit KernelSymbols(Sources sources);
 

@@ -27,35 +27,6 @@ std::uint64_t process_entries(const rules::Config::Record &record) {
 
 } // namespace
 
-// libbpf's own messages of the current operation: shown only where it fails.
-std::string &libbpf_log() {
-    static thread_local std::string log;
-    return log;
-}
-
-int keep_libbpf_message(libbpf_print_level level, const char *format, va_list arguments) {
-    if (level == LIBBPF_DEBUG)
-        return 0;
-    char line[4096];
-    const int length = std::vsnprintf(line, sizeof(line), format, arguments);
-    constexpr std::size_t cap = 64 * 1024;
-    if (length > 0 && libbpf_log().size() < cap)
-        libbpf_log().append(line, std::min<std::size_t>(length, sizeof(line) - 1));
-    return length;
-}
-
-Error libbpf_error(std::string_view doing, int code) {
-    constexpr std::size_t lines = 6;
-    const std::string &log = libbpf_log();
-    std::size_t at = log.size();
-    for (std::size_t seen = 0; at > 0 && seen <= lines; --at)
-        if (log[at - 1] == '\n')
-            ++seen;
-    Error error = Error::system(doing, code);
-    error.what.append("\n").append(log, at ? at + 1 : 0);
-    return error;
-}
-
 MemoryPlan plan_memory(const rules::Config::Record &record, std::uint32_t pid_max) {
     MemoryPlan plan;
     plan.rings = static_cast<std::uint64_t>(record.threads) *
@@ -107,7 +78,7 @@ Status Recorder::Impl::fill_free_slots() {
 
 Status Recorder::Impl::load(std::uint32_t stack_bytes) {
     libbpf_log().clear();
-    libbpf_set_print(keep_libbpf_message);
+    keep_libbpf_messages();
     libbpf_set_strict_mode(LIBBPF_STRICT_ALL);
     const std::uint32_t pid_max = read_pid_max();
     plan = plan_memory(record, pid_max);
@@ -138,6 +109,12 @@ Status Recorder::Impl::load(std::uint32_t stack_bytes) {
         return fail(libbpf_error("the kernel refused the BPF programs", -error));
     if (auto filled = fill_free_slots(); !filled)
         return filled;
+    if (auto made = make_grace(); !made)
+        return made;
+    auto started = Attacher::start(*skeleton);
+    if (!started)
+        return fail(started.error());
+    attacher = std::move(*started);
 
     const auto &maps = skeleton->maps;
     auto map = [](bpf_map *of, bool writable) {
@@ -191,7 +168,8 @@ Status Recorder::snapshot(std::uint32_t tgid) {
     options.sz = sizeof(options);
     options.link_info = &info;
     options.link_info_len = sizeof(info);
-    const Impl::Link link(bpf_program__attach_iter(impl_->skeleton->progs.snapshot_thread, &options));
+    const std::unique_ptr<bpf_link, decltype([](bpf_link *it) { bpf_link__destroy(it); })> link(
+        bpf_program__attach_iter(impl_->skeleton->progs.snapshot_thread, &options));
     if (!link)
         return fail(Error::system("walking the process's threads"));
     const UniqueFd walk(bpf_iter_create(bpf_link__fd(link.get())));
@@ -205,6 +183,10 @@ Status Recorder::snapshot(std::uint32_t tgid) {
     if (got < 0)
         return fail(Error::system("walking the process's threads"));
     return {};
+}
+
+Attacher &Recorder::attacher() {
+    return *impl_->attacher;
 }
 
 int Recorder::fd() const {
@@ -221,11 +203,11 @@ Status Recorder::consume(const OnEvent &on_event) {
 }
 
 Result<UniqueFd> Recorder::count_run_times() {
-    UniqueFd on(bpf_enable_stats(BPF_STATS_RUN_TIME));
+    auto on = impl_->attacher->ask({.what = AttachRequest::What::CountRunTimes});
     if (!on)
-        return fail(Error::system("counting the programs' run times"));
+        return fail(on.error());
     impl_->skeleton->bss->own_counted = 1;
-    return on;
+    return std::move(on->front());
 }
 
 void Recorder::end_counting() {

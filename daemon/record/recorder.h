@@ -64,17 +64,18 @@ struct OwnCost {
     std::uint64_t runs = 0, ns = 0; // since load; ns: the time after the check that a rule is about the thread
 };
 
-// Detaches something from the kernel when the owner drops it.
-struct Detach {
-    void (*how)(void *) = nullptr;
-    void operator()(void *what) const { how(what); }
-};
-using Attached = std::unique_ptr<void, Detach>;
+class Attacher;
+
+// What is attached to the kernel.  It is detached when its last owner drops it, which may be after the Recorder; that
+// may take long (RCU grace periods).
+using Attached = std::shared_ptr<void>;
 
 class Recorder final : public Recorded {
 public:
-    // Loads and attaches the programs, and starts recording.  stack_bytes: how much of each thread's stack is captured,
-    // the most that any rule asks for.  The Error names what the machine lacks.
+    // Loads and attaches the programs, and starts recording; for what is attached later it starts a process that keeps
+    // the right to do so (attacher.h), so that this one may give it up.  Call it before threads are made.  stack_bytes:
+    // how much of each thread's stack is captured, the most that any rule asks for.  The Error names what the machine
+    // lacks.
     static Result<Recorder> start(const rules::Config::Record &record, std::uint32_t stack_bytes);
 
     // Tells the kernel side what the rules want, as a new generation.  It is in force for all threads in one step, and
@@ -170,24 +171,9 @@ public:
         std::optional<std::uint32_t> pid; // none: every process that maps the file
         std::uint64_t flags = 0;          // KEEP_RETURN, BY_STACK_POINTER, OF_PAIR
     };
-    // An attached probe; it is detached when this is destroyed, which may be after the Recorder.
-    class Uprobe {
-    public:
-        Uprobe(Uprobe &&other) noexcept : link_(std::exchange(other.link_, nullptr)) {}
-        Uprobe &operator=(Uprobe &&other) noexcept {
-            std::swap(link_, other.link_);
-            return *this;
-        }
-        ~Uprobe();
-
-    private:
-        friend class Recorder;
-        explicit Uprobe(void *link) : link_(link) {}
-        void *link_; // bpf_link
-    };
     // probe: the id of the probe, whose PROBE_INDEX finds its settings and counts; or no_probe, which has neither.
     static constexpr std::uint32_t no_probe = NO_PROBE;
-    Result<Uprobe> attach(UprobeRole role, const UprobePoint &point, std::uint32_t probe);
+    Result<Attached> attach(UprobeRole role, const UprobePoint &point, std::uint32_t probe);
     void set_probe(std::uint32_t probe, const bpf::probe_setting &setting);
     bpf::probe_count probe_count(std::uint32_t probe) const; // since load, over all CPUs
     // Slots whose threads have made a probed call since they began to be recorded.
@@ -214,6 +200,8 @@ public:
     std::vector<bpf::user_share> shares() const; // of the users who have or had any
     std::vector<capture::ProbeState> probes() const override;
     RecorderUse use() const;
+    // The process that may load and attach programs, for other users of BPF than this.
+    Attacher &attacher();
 
     Recorder(Recorder &&) noexcept;
     Recorder &operator=(Recorder &&) noexcept;

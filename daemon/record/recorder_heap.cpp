@@ -2,8 +2,6 @@
 
 #include "daemon/record/recorder_impl.h"
 
-#include "heap.skel.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -35,22 +33,6 @@ template <typename Value> std::vector<std::pair<std::uint64_t, Value>> read_all(
             break;
     }
     return all;
-}
-
-// Like that one, but for its size: with the same BTF too, for Linux 6.1 takes a map without for one of another
-// kind (kernel/bpf/map_in_map.c, bpf_map_meta_equal: timer_off).
-Result<UniqueFd> make_map(const bpf_map *like, int btf, std::uint32_t entries) {
-    bpf_map_create_opts options{};
-    options.sz = sizeof(options);
-    options.map_flags = bpf_map__map_flags(like);
-    options.btf_fd = static_cast<__u32>(btf);
-    options.btf_key_type_id = bpf_map__btf_key_type_id(like);
-    options.btf_value_type_id = bpf_map__btf_value_type_id(like);
-    UniqueFd fd(bpf_map_create(bpf_map__type(like), bpf_map__name(like), bpf_map__key_size(like),
-                               bpf_map__value_size(like), entries, &options));
-    if (!fd)
-        return fail(Error::system(fmt::format("making a map {} of {} entries", bpf_map__name(like), entries)));
-    return fd;
 }
 
 } // namespace
@@ -85,46 +67,42 @@ std::vector<bpf::heap_record> HeapMaps::history(std::uint64_t written) const {
 }
 
 struct HeapKernel::Impl {
-    heap_bpf *skeleton = nullptr;
+    Attacher *attacher = nullptr;
+    UniqueFd live, stacks, history; // by slot, the maps of a process
     Mapping accounts;
-    ~Impl() { heap_bpf__destroy(skeleton); }
     bpf::heap_account *account(unsigned slot) const { return accounts.element<bpf::heap_account>(slot); }
 };
 
 HeapKernel::~HeapKernel() = default;
 
-Result<std::unique_ptr<HeapKernel>> HeapKernel::load() {
+Result<std::unique_ptr<HeapKernel>> HeapKernel::load(Attacher &attacher) {
     std::unique_ptr<HeapKernel> kernel(new HeapKernel);
     kernel->impl_ = std::make_unique<Impl>();
     Impl &impl = *kernel->impl_;
-    libbpf_log().clear();
-    impl.skeleton = heap_bpf__open();
-    if (!impl.skeleton)
-        return fail(Error::system("opening the heap recorder's programs"));
-    if (const int error = heap_bpf__load(impl.skeleton))
-        return fail(libbpf_error("loading the heap recorder's programs", -error));
-    auto accounts =
-        Mapping::of(bpf_map__fd(impl.skeleton->maps.heap_accounts), sizeof(bpf::heap_account), HEAP_PROCESSES, true);
+    impl.attacher = &attacher;
+    auto maps = attacher.ask({.what = AttachRequest::What::LoadHeap});
+    if (!maps)
+        return fail(maps.error());
+    auto accounts = Mapping::of((*maps)[0].get(), sizeof(bpf::heap_account), HEAP_PROCESSES, true);
     if (!accounts)
         return fail(accounts.error());
     impl.accounts = std::move(*accounts);
+    impl.live = std::move((*maps)[1]);
+    impl.stacks = std::move((*maps)[2]);
+    impl.history = std::move((*maps)[3]);
     return kernel;
 }
 
 Result<HeapMaps> HeapKernel::make_maps(const HeapSizes &sizes) const {
+    auto made = impl_->attacher->ask(
+        {.what = AttachRequest::What::MakeHeapMaps, .entries = {sizes.live, sizes.stacks, sizes.history}});
+    if (!made)
+        return fail(made.error());
     HeapMaps maps;
     maps.sizes_ = sizes;
-    const auto &like = impl_->skeleton->maps;
-    const int btf = bpf_object__btf_fd(impl_->skeleton->obj);
-    auto live = make_map(like.one_live, btf, sizes.live);
-    auto stacks = make_map(like.one_stacks, btf, sizes.stacks);
-    auto history = make_map(like.one_history, btf, std::max(sizes.history, 1u));
-    for (auto *made : {&live, &stacks, &history})
-        if (!*made)
-            return fail(made->error());
-    maps.live_ = std::move(*live);
-    maps.stacks_ = std::move(*stacks);
-    maps.history_ = std::move(*history);
+    maps.live_ = std::move((*made)[0]);
+    maps.stacks_ = std::move((*made)[1]);
+    maps.history_ = std::move((*made)[2]);
     if (!sizes.history)
         return maps;
     const std::size_t bytes = std::size_t{sizes.history} * sizeof(bpf::heap_record);
@@ -139,23 +117,20 @@ Result<HeapMaps> HeapKernel::make_maps(const HeapSizes &sizes) const {
 
 Status HeapKernel::begin(unsigned slot, const bpf::heap_account &settings, const HeapMaps &maps) {
     *impl_->account(slot) = settings;
-    const auto &outer = impl_->skeleton->maps;
-    const std::pair<bpf_map *, int> inner[] = {{outer.heap_live, maps.live_.get()},
-                                               {outer.heap_stacks, maps.stacks_.get()},
-                                               {outer.heap_history, maps.history_.get()}};
-    for (const auto &[map, fd] : inner) {
-        const __u32 key = slot, value = static_cast<__u32>(fd);
-        if (bpf_map_update_elem(bpf_map__fd(map), &key, &value, BPF_ANY))
-            return fail(Error::system(fmt::format("giving a process its map {}", bpf_map__name(map))));
+    const std::pair<const UniqueFd &, const UniqueFd &> inner[] = {
+        {impl_->live, maps.live_}, {impl_->stacks, maps.stacks_}, {impl_->history, maps.history_}};
+    for (const auto &[outer, own] : inner) {
+        const __u32 key = slot, value = static_cast<__u32>(own.get());
+        if (bpf_map_update_elem(outer.get(), &key, &value, BPF_ANY))
+            return fail(Error::system("giving a process its maps"));
     }
     return {};
 }
 
 void HeapKernel::end(unsigned slot) {
-    const auto &outer = impl_->skeleton->maps;
     const __u32 key = slot;
-    for (bpf_map *map : {outer.heap_live, outer.heap_stacks, outer.heap_history})
-        bpf_map_delete_elem(bpf_map__fd(map), &key); // ENOENT: begin() had failed
+    for (const UniqueFd *outer : {&impl_->live, &impl_->stacks, &impl_->history})
+        bpf_map_delete_elem(outer->get(), &key); // ENOENT: begin() had failed
 }
 
 bpf::heap_account HeapKernel::account(unsigned slot) const {
@@ -174,20 +149,9 @@ void HeapKernel::set_history_mask(unsigned slot, std::uint64_t mask) {
 
 Result<Attached> HeapKernel::attach(Role role, const std::string &path, capture::FileOffset offset, std::uint32_t pid,
                                     std::uint64_t cookie) {
-    const auto &programs = impl_->skeleton->progs;
-    bpf_uprobe_opts options{};
-    options.sz = sizeof(options);
-    options.bpf_cookie = cookie;
-    options.retprobe = role == Role::Leave;
-    bpf_program *program = role == Role::Enter  ? programs.heap_enter
-                           : role == Role::Free ? programs.heap_free
-                                                : programs.heap_leave;
-    libbpf_log().clear();
-    bpf_link *link =
-        bpf_program__attach_uprobe_opts(program, static_cast<pid_t>(pid), path.c_str(), offset.value, &options);
-    if (!link)
-        return fail(Error::system(fmt::format("attaching a uprobe at file offset {:#x}", offset.value)));
-    return Attached(link, {[](void *what) { bpf_link__destroy(static_cast<bpf_link *>(what)); }});
+    const char *program = role == Role::Enter ? "heap_enter" : role == Role::Free ? "heap_free" : "heap_leave";
+    return attach_uprobe(*impl_->attacher, program, path,
+                         {.pid = pid, .on_return = role == Role::Leave, .offset = offset.value, .cookie = cookie});
 }
 
 } // namespace incident::daemon

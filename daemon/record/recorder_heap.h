@@ -48,7 +48,7 @@ private:
 class HeapKernel {
 public:
     // The Error names what this kernel lacks.
-    static Result<std::unique_ptr<HeapKernel>> load();
+    static Result<std::unique_ptr<HeapKernel>> load(Attacher &attacher); // which must outlive it
     ~HeapKernel();
 
     Result<HeapMaps> make_maps(const HeapSizes &sizes) const;

@@ -2,6 +2,8 @@
 // include it, and only they use libbpf.
 #pragma once
 
+#include "daemon/record/attacher.h"
+#include "daemon/record/libbpf_log.h"
 #include "daemon/record/recorder.h"
 
 #include "recorder.skel.h"
@@ -54,12 +56,6 @@ private:
     std::size_t size_ = 0, stride_ = 0;
 };
 
-// The messages of libbpf during the current operation.  They are shown only if it fails.
-std::string &libbpf_log();
-int keep_libbpf_message(libbpf_print_level level, const char *format, va_list arguments);
-// An Error with the last lines of what libbpf said, because the verifier's reason is at the end.
-Error libbpf_error(std::string_view doing, int code);
-
 // Whether the program is one of those that are always attached.
 bool is_core_program(std::string_view name);
 
@@ -70,11 +66,6 @@ struct Family {
 };
 
 struct Recorder::Impl {
-    struct Unlink {
-        void operator()(bpf_link *link) const { bpf_link__destroy(link); }
-    };
-    using Link = std::unique_ptr<bpf_link, Unlink>;
-
     recorder_bpf *skeleton = nullptr;
     ring_buffer *buffer = nullptr;
     Mapping threads, records, sides, calls, call_slots, txg_syncs;
@@ -82,7 +73,8 @@ struct Recorder::Impl {
     MemoryPlan plan;
     std::uint32_t cpus = 1;
     const OnEvent *on_event = nullptr;
-    std::map<std::string, Link> links;          // by name of the optional program, or "CATEGORY:NAME" of the tracepoint
+    std::unique_ptr<Attacher> attacher;
+    std::map<std::string, Attached> links;      // by name of the optional program, or "CATEGORY:NAME" of the tracepoint
     std::map<std::string, std::string> lacking; // programs left out at load, and why
     std::map<std::uint32_t, TracepointName> hooked;              // tracepoints with a link, by the kernel's number
     std::map<TracepointName, bpf::tracepoint_rules> tracepoints; // those with conditions that are not left out
@@ -92,6 +84,7 @@ struct Recorder::Impl {
 
     ~Impl() {
         links.clear();
+        attacher.reset(); // it has the programs too
         ring_buffer__free(buffer);
         recorder_bpf__destroy(skeleton);
     }
@@ -111,6 +104,7 @@ struct Recorder::Impl {
     void list_tracepoints(const TriggerPlan &plan);
     void apply_tracepoints();
     void detach_tracepoint(std::uint32_t number);
+    Status make_grace();
     Status wait_for_programs();
     void attach_wanted(const TriggerPlan &plan);
     Status size_maps(std::uint32_t pid_max);

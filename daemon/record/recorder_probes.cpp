@@ -1,8 +1,6 @@
 // Puts probes that are put one by one: uprobes of latency rules, and those on spa_sync of the ZFS module.
 #include "daemon/record/recorder_impl.h"
 
-#include "txg_fentry.skel.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,53 +12,42 @@ namespace incident::daemon {
 
 namespace {
 
-template <typename Programs> bpf_program *program_of(Recorder::UprobeRole role, const Programs &programs) {
+const char *program_of(Recorder::UprobeRole role) {
     switch (role) {
     case Recorder::UprobeRole::EnterCall:
-        return programs.enter_call;
+        return "enter_call";
     case Recorder::UprobeRole::LeaveCall:
     case Recorder::UprobeRole::LeaveAtRet:
-        return programs.leave_call;
+        return "leave_call";
     case Recorder::UprobeRole::EnterPair:
-        return programs.enter_pair;
+        return "enter_pair";
     case Recorder::UprobeRole::LeavePair:
-        return programs.leave_pair;
+        return "leave_pair";
     case Recorder::UprobeRole::EnterKeyed:
-        return programs.enter_keyed;
+        return "enter_keyed";
     case Recorder::UprobeRole::LeaveKeyed:
-        return programs.leave_keyed;
+        return "leave_keyed";
     case Recorder::UprobeRole::UnwindLands:
-        return programs.unwind_lands;
+        return "unwind_lands";
     case Recorder::UprobeRole::LongJump:
-        return programs.long_jump;
+        return "long_jump";
     case Recorder::UprobeRole::SwitchStack:
-        return programs.switch_stack;
+        return "switch_stack";
     case Recorder::UprobeRole::CodeLoaded:
-        return programs.code_loaded;
+        return "code_loaded";
     }
-    return nullptr;
+    return "";
 }
 
 } // namespace
 
-Recorder::Uprobe::~Uprobe() {
-    bpf_link__destroy(static_cast<bpf_link *>(link_));
-}
-
-Result<Recorder::Uprobe> Recorder::attach(UprobeRole role, const UprobePoint &point, std::uint32_t probe) {
-    const auto &programs = impl_->skeleton->progs;
-    bpf_program *program = program_of(role, programs);
-    bpf_uprobe_opts options{};
-    options.sz = sizeof(options);
-    options.bpf_cookie = probe | point.flags | (role == UprobeRole::LeaveAtRet ? LEAVE_AT_RET : 0);
-    options.ref_ctr_offset = point.semaphore.value;
-    options.retprobe = role == UprobeRole::LeaveCall;
-    libbpf_log().clear();
-    bpf_link *link = bpf_program__attach_uprobe_opts(program, point.pid ? static_cast<pid_t>(*point.pid) : -1,
-                                                     point.path.c_str(), point.offset.value, &options);
-    if (!link)
-        return fail(Error::system(fmt::format("attaching a uprobe at file offset {:#x}", point.offset.value)));
-    return Uprobe(link);
+Result<Attached> Recorder::attach(UprobeRole role, const UprobePoint &point, std::uint32_t probe) {
+    return attach_uprobe(*impl_->attacher, program_of(role), point.path,
+                         {.pid = point.pid.value_or(0),
+                          .on_return = role == UprobeRole::LeaveCall,
+                          .offset = point.offset.value,
+                          .semaphore = point.semaphore.value,
+                          .cookie = probe | point.flags | (role == UprobeRole::LeaveAtRet ? LEAVE_AT_RET : 0)});
 }
 
 void Recorder::set_probe(std::uint32_t probe, const bpf::probe_setting &setting) {
@@ -135,43 +122,14 @@ void Recorder::forget_keyed_calls(const std::function<bool(const capture::Proces
 }
 
 Result<Attached> Recorder::attach_kprobe(const char *program, const char *function, bool on_return) {
-    bpf_program *found = bpf_object__find_program_by_name(impl_->skeleton->obj, program);
-    if (!found)
-        return fail(fmt::format("no BPF program {}", program));
-    libbpf_log().clear();
-    bpf_link *link = bpf_program__attach_kprobe(found, on_return, function);
-    if (!link)
-        return fail(Error::system(fmt::format("{} on {}", on_return ? "kretprobe" : "kprobe", function)));
-    return Attached(link, {[](void *what) { bpf_link__destroy(static_cast<bpf_link *>(what)); }});
+    AttachRequest request{.what = AttachRequest::What::Kprobe, .on_return = on_return};
+    if (!put_name(request.program, program) || !put_name(request.name, function))
+        return fail(fmt::format("no BPF program {}, or no function {}", program, function));
+    return attached(impl_->attacher->ask(request));
 }
 
 Result<Attached> Recorder::attach_txg_fentry() {
-    libbpf_log().clear();
-    txg_fentry_bpf *opened = txg_fentry_bpf__open();
-    if (!opened)
-        return fail(Error::system("opening the fentry programs"));
-    Attached owner(opened, {[](void *what) { txg_fentry_bpf__destroy(static_cast<txg_fentry_bpf *>(what)); }});
-    // Of the maps that the shared headers declare only these are used, and they are the recorder's.
-    const auto &mine = impl_->skeleton->maps;
-    const std::pair<bpf_map *, bpf_map *> shared[] = {{opened->maps.events, mine.events},
-                                                      {opened->maps.losses, mine.losses},
-                                                      {opened->maps.txg_syncs, mine.txg_syncs},
-                                                      {opened->maps.txg_threshold, mine.txg_threshold}};
-    bpf_map *map = nullptr;
-    bpf_object__for_each_map(map, opened->obj) {
-        if (!bpf_map__is_internal(map))
-            bpf_map__set_autocreate(map, false);
-    }
-    for (const auto &[to, from] : shared) {
-        bpf_map__set_autocreate(to, true);
-        if (const int error = bpf_map__reuse_fd(to, bpf_map__fd(from)))
-            return fail(Error::system(fmt::format("sharing map {}", bpf_map__name(from)), -error));
-    }
-    if (const int error = txg_fentry_bpf__load(opened))
-        return fail(libbpf_error("loading fentry/spa_sync", -error));
-    if (const int error = txg_fentry_bpf__attach(opened))
-        return fail(Error::system("attaching fentry/spa_sync", -error));
-    return owner;
+    return attached(impl_->attacher->ask({.what = AttachRequest::What::TxgFentry}));
 }
 
 std::span<const bpf::txg_sync> Recorder::txg_syncs() const {

@@ -73,11 +73,13 @@ std::string Recorder::Impl::attach(const std::string &name) {
     const std::string_view section = bpf_program__section_name(program);
     if (section.starts_with("tp/") && !tracefs_is_there())
         return fmt::format("attaching {}: tracefs cannot be mounted at /sys/kernel/tracing", section);
-    libbpf_log().clear();
-    bpf_link *link = bpf_program__attach(program);
+    AttachRequest request{.what = AttachRequest::What::Program};
+    if (!put_name(request.program, name))
+        return "no such program";
+    auto link = attached(attacher->ask(request));
     if (!link)
-        return Error::system(fmt::format("attaching {}", section)).what;
-    links[name].reset(link);
+        return link.error().what;
+    links[name] = std::move(*link);
     return {};
 }
 
@@ -162,16 +164,16 @@ void Recorder::Impl::apply_tracepoints() {
             continue;
         }
         if (!hooked.contains(*number)) {
-            bpf_tracepoint_opts options{};
-            options.sz = sizeof(options);
-            options.bpf_cookie = *number;
-            bpf_link *link = bpf_program__attach_tracepoint_opts(skeleton->progs.tracepoint_hit, name.category.c_str(),
-                                                                 name.name.c_str(), &options);
+            AttachRequest request{.what = AttachRequest::What::Tracepoint, .cookie = *number};
+            const bool fits = put_name(request.program, "tracepoint_hit") &&
+                              put_name(request.category, name.category) && put_name(request.name, name.name);
+            auto link = attached(fits ? attacher->ask(request)
+                                      : fail("attaching tracepoint " + place + ": its name is too long"));
             if (!link) {
-                state.reason = Error::system("attaching tracepoint " + place).what;
+                state.reason = link.error().what;
                 continue;
             }
-            links[place].reset(link);
+            links[place] = std::move(*link);
             hooked[*number] = name;
         }
         state.attached = true;
@@ -246,20 +248,25 @@ std::optional<TracepointName> Recorder::tracepoint(std::uint32_t number) const {
     return found == impl_->hooked.end() ? std::nullopt : std::optional(found->second);
 }
 
+// For wait_for_programs(): made while this process may make maps.
+Status Recorder::Impl::make_grace() {
+    grace_inside = UniqueFd(bpf_map_create(BPF_MAP_TYPE_ARRAY, "grace_inside", 4, 4, 1, nullptr));
+    bpf_map_create_opts options{};
+    options.sz = sizeof(options);
+    options.inner_map_fd = static_cast<__u32>(grace_inside.get());
+    if (grace_inside)
+        grace = UniqueFd(bpf_map_create(BPF_MAP_TYPE_ARRAY_OF_MAPS, "grace", 4, 4, 1, &options));
+    if (!grace)
+        return fail(Error::system("making the map that waits for running BPF programs"));
+    return {};
+}
+
 // Until every program that runs now has ended: an update of a map of maps waits for that (kernel/bpf/syscall.c,
 // maybe_wait_bpf_programs), and none of the recorder's is sleepable.
 Status Recorder::Impl::wait_for_programs() {
-    if (!grace) {
-        grace_inside = UniqueFd(bpf_map_create(BPF_MAP_TYPE_ARRAY, "grace_inside", 4, 4, 1, nullptr));
-        bpf_map_create_opts options{};
-        options.sz = sizeof(options);
-        options.inner_map_fd = static_cast<__u32>(grace_inside.get());
-        if (grace_inside)
-            grace = UniqueFd(bpf_map_create(BPF_MAP_TYPE_ARRAY_OF_MAPS, "grace", 4, 4, 1, &options));
-    }
     const __u32 zero = 0;
     const int inside = grace_inside.get();
-    if (!grace || bpf_map_update_elem(grace.get(), &zero, &inside, BPF_ANY))
+    if (bpf_map_update_elem(grace.get(), &zero, &inside, BPF_ANY))
         return fail(Error::system("waiting for running BPF programs"));
     return {};
 }

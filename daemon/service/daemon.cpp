@@ -1,7 +1,9 @@
 #include "daemon/service/daemon.h"
 
 #include "daemon/os/clocks.h"
+#include "daemon/os/rights.h"
 #include "daemon/os/tracefs.h"
+#include "daemon/record/attacher.h"
 #include "daemon/service/all_watches.h"
 #include "daemon/service/preflight.h"
 #include "daemon/service/status.h"
@@ -107,7 +109,8 @@ Result<std::unique_ptr<Daemon>> Daemon::start(const Options &options) {
 
     daemon->boot_id_ = boot_id();
     daemon->started_ns_ = clock_ns(CLOCK_MONOTONIC);
-    for (const auto step : {&Daemon::open_state, &Daemon::start_recording, &Daemon::enter_loop})
+    for (const auto step : {&Daemon::take_state, &Daemon::divide_rights, &Daemon::open_state, &Daemon::start_recording,
+                            &Daemon::enter_loop})
         if (auto done = ((*daemon).*step)(); !done)
             return fail(done.error());
     return daemon;
@@ -115,7 +118,7 @@ Result<std::unique_ptr<Daemon>> Daemon::start(const Options &options) {
 
 Daemon::~Daemon() = default;
 
-Status Daemon::open_state() {
+Status Daemon::take_state() {
     auto incidents = capture::IncidentsDir::open(options_.state, true);
     if (!incidents)
         return fail(incidents.error());
@@ -129,7 +132,29 @@ Status Daemon::open_state() {
     else if (before)
         spdlog::info("incidentd[{}] was stopped: from {} until now nothing was recorded", before->pid,
                      utc_text(before->seen_s));
-    auto delivery = Delivery::open(std::move(*incidents), options_.state, config_);
+    incidents_.emplace(std::move(*incidents));
+    return {};
+}
+
+// Before any thread is made.  This process reads what others write; what could change the machine is done by others,
+// which only do what they are asked.
+Status Daemon::divide_rights() {
+    auto recorder = Recorder::start(config_.record, stack_wanted(rules_->rules()));
+    if (!recorder)
+        return fail(recorder.error());
+    recorder_.emplace(std::move(*recorder));
+    auto processes = DeliveryProcesses::start(options_.state, config_);
+    if (!processes)
+        return fail(processes.error());
+    processes_.emplace(std::move(*processes));
+    processes_->bpf_code = [this] { return ask_for_bpf_code(recorder_->attacher()); };
+    (void)tracefs_is_there(); // it may have to be mounted
+    constexpr int others[] = {CAP_SYS_ADMIN, CAP_BPF, CAP_PERFMON, CAP_SETUID, CAP_SETGID};
+    return drop_capabilities(others);
+}
+
+Status Daemon::open_state() {
+    auto delivery = Delivery::open(std::move(*incidents_), options_.state, config_, std::move(*processes_));
     if (!delivery)
         return fail(delivery.error());
     delivery_ = std::move(*delivery);
@@ -137,10 +162,6 @@ Status Daemon::open_state() {
 }
 
 Status Daemon::start_recording() {
-    auto recorder = Recorder::start(config_.record, stack_wanted(rules_->rules()));
-    if (!recorder)
-        return fail(recorder.error());
-    recorder_.emplace(std::move(*recorder));
     dumps_.emplace(*recorder_, *rules_, capture::OsRoots{}, config_.safety, options_.state);
     if (auto kept = dumps_->hour().keep_in(options_.state, boot_id_, started_ns_); !kept)
         spdlog::error("{}; a fresh hour of dumps begins", kept.error().what);
@@ -193,12 +214,14 @@ Status Daemon::enter_loop() {
              loop_->on_signal(SIGTERM, [this] { loop_->stop(); }),
              loop_->on_signal(SIGINT, [this] { loop_->stop(); }),
              loop_->on_signal(SIGHUP, [this] { reload(); }),
+             loop_->on_readable(recorder_->attacher().ended(),
+                                [this] { end("incidentd-bpf has ended: it loads and attaches the BPF programs"); }),
              delivery_->attach(*loop_),
          })
         if (!wired)
             return wired;
     loop_->watchdog();
-    return {};
+    return give_up_connections(); // the control socket is there, and who can start units is another process
 }
 
 Status Daemon::run() {
@@ -221,7 +244,14 @@ Status Daemon::run() {
     const auto ran = loop_->run();
     sd_notify(0, "STOPPING=1\nSTATUS=Writing the incidents under way");
     finish();
+    if (!ended_because_.empty())
+        return fail(ended_because_);
     return ran;
+}
+
+void Daemon::end(std::string why) {
+    ended_because_ = std::move(why);
+    loop_->stop();
 }
 
 // Until there is none, or until then (then the reader's descriptor stays readable); whether there is none.

@@ -27,6 +27,8 @@ public:
 
 private:
     explicit Daemon(Options options) : options_(std::move(options)) {}
+    Status take_state();
+    Status divide_rights();
     Status open_state();
     Status start_recording();
     Status enter_loop();
@@ -59,6 +61,7 @@ private:
     void tell_manager();
     std::string answer(const std::string &request);
     void finish();
+    void end(std::string why); // with an error; the manager starts it again
 
     Options options_;
     std::vector<std::string> rule_directories_; // absolute
@@ -71,14 +74,17 @@ private:
     std::uint64_t lost_deaths_ = 0;
     std::uint64_t dropped_before_ = 0; // events, when nothing was under way
     bool lost_again_ = false;
+    std::string ended_because_;
     std::uint64_t tend_delay_ns_ = 0;
 
     Clock clock_;
     FactsCache facts_{capture::OsRoots{}};
     std::optional<StateLock> lock_;
-    std::unique_ptr<Delivery> delivery_;
+    std::optional<capture::IncidentsDir> incidents_; // until delivery_ has them
+    std::optional<DeliveryProcesses> processes_;     // likewise
     std::optional<RulesInForce> rules_;
     std::optional<Recorder> recorder_;
+    std::unique_ptr<Delivery> delivery_;
     std::optional<DumpControl> dumps_;
     std::optional<Watches> watches_;
     std::optional<CostControl> costs_;

@@ -1,10 +1,10 @@
 #include "daemon/service/preflight.h"
 
 #include "capture/os/kernel_release.h"
+#include "daemon/os/rights.h"
 
 #include <fmt/format.h>
 #include <linux/capability.h>
-#include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -13,14 +13,6 @@
 namespace incident::daemon {
 
 namespace {
-
-std::uint64_t effective_capabilities() {
-    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
-    __user_cap_data_struct data[2]{};
-    if (::syscall(SYS_capget, &header, data))
-        return 0;
-    return data[0].effective | static_cast<std::uint64_t>(data[1].effective) << 32;
-}
 
 bool has(std::uint64_t set, int capability) {
     return set >> capability & 1;

@@ -8,10 +8,12 @@
 #include "capture/os/unique_fd.h"
 #include "capture/render/bundle_analysis.h"
 #include "daemon/os/fair_queue.h"
+#include "daemon/write/analysis_process.h"
 
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -30,9 +32,9 @@ public:
     using Deliver =
         std::function<void(std::string name, std::uint32_t user, std::optional<capture::BundleAnalysis> analysis)>;
 
-    // program: "" if there is none; then no bundle is analysed.  deliver runs on the analyst's own thread, or on the
-    // caller's of submit().
-    Analyst(std::string program, std::string state, Deliver deliver);
+    // process: null if there is no tool; then no bundle is analysed.  deliver runs on the analyst's own thread, or on
+    // the caller's of submit().
+    Analyst(std::unique_ptr<AnalysisProcess> process, Deliver deliver);
     ~Analyst(); // ends the running tool; bundles that wait are not analysed
 
     // false: it will not be analysed, and deliver is not called.  It may be called for another one.
@@ -46,7 +48,7 @@ private:
     void run();
     Result<capture::BundleAnalysis> analyse(const std::string &bundle);
 
-    std::string program_, state_;
+    std::unique_ptr<AnalysisProcess> process_;
     Deliver deliver_;
     UniqueFd stop_fd_; // readable: end at once
     mutable std::mutex mutex_;

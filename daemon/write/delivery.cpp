@@ -21,8 +21,8 @@ namespace {
 
 constexpr std::uint64_t overdue_look_ns = 5'000'000'000;
 constexpr std::uint64_t again_ns = 1'000'000'000, tell_again_last_ns = 300'000'000'000;
-constexpr std::chrono::seconds journal_patience{5};       // at the end; what is not told by then the next start tells
-constexpr std::uint64_t hook_patience_ns = 5'000'000'000; // at the end; systemd may be shutting down itself
+constexpr std::chrono::seconds journal_patience{5}; // at the end; what is not told by then the next start tells
+constexpr std::chrono::seconds hook_patience{5};    // at the end; systemd may be shutting down itself
 
 std::string short_id() {
     std::uint32_t value = 0;
@@ -44,21 +44,43 @@ void make_light(Assembly &assembly) {
 
 } // namespace
 
+Result<DeliveryProcesses> DeliveryProcesses::start(const std::string &state, const rules::Config &config) {
+    DeliveryProcesses all;
+    const std::string program = config.capture.analyse ? Analyst::find_program() : "";
+    if (config.capture.analyse && program.empty())
+        spdlog::warn("incidentctl is not beside this program nor installed: incidents are explained when looked at");
+    if (!program.empty()) {
+        auto tool = AnalysisProcess::start(program, state);
+        if (!tool)
+            return fail(tool.error());
+        all.tool = std::move(*tool);
+    }
+    if (!config.hook.unit.empty()) {
+        auto manager = Manager::start(config.hook.unit);
+        if (!manager)
+            return fail(manager.error());
+        all.manager = std::move(*manager);
+    }
+    return all;
+}
+
 Delivery::Delivery(capture::IncidentsDir incidents, const rules::Config &config)
-    : incidents_(std::move(incidents)), config_(config), storm_(config.storm),
-      hook_(config.hook.unit, config.hook.per_hour) {}
+    : incidents_(std::move(incidents)), config_(config), storm_(config.storm) {}
 
 Delivery::~Delivery() = default;
 
 Result<std::unique_ptr<Delivery>> Delivery::open(capture::IncidentsDir incidents, const std::string &state,
-                                                 const rules::Config &config) {
+                                                 const rules::Config &config, DeliveryProcesses with) {
     std::unique_ptr<Delivery> delivery(new Delivery(std::move(incidents), config));
-    if (auto opened = delivery->open_state(state); !opened)
+    if (auto opened = delivery->open_state(state, std::move(with)); !opened)
         return fail(opened.error());
     return delivery;
 }
 
-Status Delivery::open_state(const std::string &state) {
+Status Delivery::open_state(const std::string &state, DeliveryProcesses with) {
+    manager_ = std::move(with.manager);
+    hook_.emplace(config_.hook.unit, config_.hook.per_hour,
+                  [this](const std::string &incident) { return manager_->start_unit(incident); });
     if (auto granted = grant_access(state, config_.access.group); !granted)
         spdlog::error("{}; incidents are for root alone", granted.error().what); // no reason not to record
     auto recovered = incidents_.recover();
@@ -78,7 +100,7 @@ Status Delivery::open_state(const std::string &state) {
     if (short_of_space(incidents_, budget))
         spdlog::warn("{}: less than [budget] keep_free = {} MiB is free: new incidents take the place of older ones",
                      incidents_.path(), budget.keep_free >> 20);
-    auto writer = Writer::start(std::move(*own), {}, budget);
+    auto writer = Writer::start(std::move(*own), {}, budget, std::move(with.bpf_code));
     if (!writer)
         return fail(writer.error());
     writer_ = std::move(*writer);
@@ -90,15 +112,13 @@ Status Delivery::open_state(const std::string &state) {
     if (!cores)
         return fail(cores.error());
     cores_ = std::move(*cores);
-    const std::string program = config_.capture.analyse ? Analyst::find_program() : "";
-    if (config_.capture.analyse && program.empty())
-        spdlog::warn("incidentctl is not beside this program nor installed: incidents are explained when looked at");
-    analyst_ = std::make_unique<Analyst>(program, state, [this](std::string name, std::uint32_t user, auto analysis) {
-        AmendJob job{std::move(name), std::monostate{}, user};
-        if (analysis)
-            job.news = std::move(*analysis);
-        writer_->submit(std::move(job));
-    });
+    analyst_ =
+        std::make_unique<Analyst>(std::move(with.tool), [this](std::string name, std::uint32_t user, auto analysis) {
+            AmendJob job{std::move(name), std::monostate{}, user};
+            if (analysis)
+                job.news = std::move(*analysis);
+            writer_->submit(std::move(job));
+        });
     return {};
 }
 
@@ -111,7 +131,6 @@ Status Delivery::attach(EventLoop &loop) {
     if (!again)
         return fail(again.error());
     again_timer_ = *again;
-    hook_.attach(loop);
     report_late();
     if (auto told = loop.on_readable(reporter_->fd(), [this] { on_told(); }); !told)
         return told;
@@ -237,7 +256,7 @@ void Delivery::on_reported(WriteResult &result) {
     const auto [untold, first] = untold_.try_emplace(result.name);
     untold->second.user = result.user.value_or(0);
     if (first)
-        hook_.start(result.name, result.user, clock_ns(CLOCK_MONOTONIC));
+        hook_->start(result.name, result.user, clock_ns(CLOCK_MONOTONIC));
     if (!result.error.empty())
         tell_again(result.name, result.error);
     else if (!reporter_->submit(result.name, std::move(result.entry)))
@@ -351,13 +370,13 @@ void Delivery::finish(const std::function<void()> &alive) {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     for (const std::string &bundle : std::set(still_marked_))
         mark_reported(bundle);
-    hook_.finish(hook_patience_ns);
+    hook_->finish(hook_patience);
 }
 
 void Delivery::add_status(nlohmann::ordered_json &status) const {
     status["hook"] = nullptr;
-    if (const HookCounters &hook = hook_.counters(); hook_.on())
-        status["hook"] = {{"unit", hook_.unit()},
+    if (const HookCounters hook = hook_->counters(); hook_->on())
+        status["hook"] = {{"unit", hook_->unit()},
                           {"started", hook.started},
                           {"failed", hook.failed},
                           {"suppressed", hook.suppressed}};

@@ -7,6 +7,7 @@
 #include "daemon/write/analyst.h"
 #include "daemon/write/core_search.h"
 #include "daemon/write/hook.h"
+#include "daemon/write/manager.h"
 #include "daemon/write/reporter.h"
 #include "daemon/write/writer.h"
 #include "rules/engine/storm.h"
@@ -16,6 +17,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 
 namespace incident::daemon {
@@ -27,12 +29,22 @@ struct IncidentCounters {
     std::map<std::string, std::uint64_t> failed_because; // how many failed, by reason: "No space left on device"
 };
 
+// What is done by other processes, because this one has no right to it.
+struct DeliveryProcesses {
+    // Call it before other threads are made.
+    static Result<DeliveryProcesses> start(const std::string &state, const rules::Config &config);
+
+    std::unique_ptr<AnalysisProcess> tool; // null: incidents are not analysed
+    std::unique_ptr<Manager> manager;      // null: there is no hook
+    BpfCodeSource bpf_code;
+};
+
 class Delivery {
 public:
     // incidents: those of the state directory, which only the caller uses (StateLock).  Bundles that a killed daemon
     // left half-written are removed.
     static Result<std::unique_ptr<Delivery>> open(capture::IncidentsDir incidents, const std::string &state,
-                                                  const rules::Config &config);
+                                                  const rules::Config &config, DeliveryProcesses with);
     ~Delivery();
 
     // Takes part in the loop from now on, and reports incidents that the last daemon wrote but could not report.
@@ -61,7 +73,7 @@ private:
     };
 
     Delivery(capture::IncidentsDir incidents, const rules::Config &config);
-    Status open_state(const std::string &state);
+    Status open_state(const std::string &state, DeliveryProcesses with);
     bool keep(Assembly &assembly);
     void drain(const std::function<void()> &alive);
     void on_written();
@@ -81,7 +93,8 @@ private:
     capture::IncidentsDir incidents_;
     rules::Config config_;
     rules::StormPolicy storm_;
-    Hook hook_;
+    std::unique_ptr<Manager> manager_; // null: there is no hook
+    std::optional<Hook> hook_;
     std::optional<capture::Gap> gap_;
     std::unique_ptr<Writer> writer_;
     std::unique_ptr<Reporter> reporter_;

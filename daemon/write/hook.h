@@ -1,15 +1,17 @@
-// Starts a template unit for each incident ([hook] unit).  It asks systemd's manager over its private socket, so that
-// the administrator's unit runs in its own sandbox and not as a child of this process.
+// Starts a template unit for each incident ([hook] unit), so that the administrator's unit runs in its own sandbox and
+// not as a child of this process.
 #pragma once
 
 #include "capture/os/result.h"
-#include "daemon/os/event_loop.h"
 
+#include <condition_variable>
 #include <cstdint>
 #include <deque>
-#include <memory>
+#include <functional>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 
 namespace incident::daemon {
 
@@ -17,52 +19,44 @@ struct HookCounters {
     std::uint64_t started = 0, failed = 0, suppressed = 0; // suppressed: more than [hook] per_hour allows
 };
 
-// Puts the instance into "NAME@.service", escaped as systemd.unit(5) says; '/' becomes '-'.
-std::string hook_unit(const std::string &unit, const std::string &instance);
-
 class Hook {
 public:
-    // unit: "" if there is no hook.  address: the D-Bus address of the manager.
-    Hook(std::string unit, std::uint32_t per_hour, std::string address = "unix:path=/run/systemd/private");
-    ~Hook();
+    // Starts the unit of an incident, and may take seconds for it.
+    using StartUnit = std::function<Status(const std::string &incident)>;
+    // unit: "" if there is no hook.
+    Hook(std::string unit, std::uint32_t per_hour, StartUnit start_unit);
+    ~Hook(); // of what waits nothing is started any more
     Hook(const Hook &) = delete;
     Hook &operator=(const Hook &) = delete;
 
-    // The loop receives the answers.
-    void attach(EventLoop &loop) { loop_ = &loop; }
-    // Asks the manager to start the unit for the incident.  A refusal is logged and counted when it arrives.
+    // Has the unit started for the incident.  A refusal is logged and counted when it comes.
     // user: whose incident it is, if that is known; no user takes all starts of the hour (rules/model/hourly_share.h).
     void start(const std::string &incident, std::optional<std::uint32_t> user, std::uint64_t now_ns);
-    // Waits until all requests are answered, at most so long.
-    void finish(std::uint64_t patience_ns);
+    // Waits until all have been started, at most so long.
+    void finish(std::chrono::nanoseconds patience);
 
     bool on() const { return !unit_.empty(); }
     const std::string &unit() const { return unit_; }
-    const HookCounters &counters() const { return counters_; }
+    HookCounters counters() const;
 
 private:
-    struct Asked {
-        Hook *hook;
-        std::string incident;
-    };
-    struct Close {
-        void operator()(sd_bus *bus) const;
-    };
-    Status ask(const std::string &incident);
-    Status connect();
-    void answered(const Asked &asked, const char *error);
+    void run();
 
-    std::string unit_, address_;
+    std::string unit_;
     std::uint32_t per_hour_;
-    EventLoop *loop_ = nullptr;
-    std::unique_ptr<sd_bus, Close> bus_;
+    StartUnit start_unit_;
     struct Start {
         std::uint64_t at_ns;
         std::optional<std::uint32_t> user;
     };
     std::deque<Start> hour_; // the units that were requested within the last hour
-    std::uint64_t unanswered_ = 0;
+
+    mutable std::mutex mutex_; // of all that follows
+    std::condition_variable more_, done_;
+    std::deque<std::string> waiting_; // at most [hook] per_hour of an hour
+    bool busy_ = false, stop_ = false;
     HookCounters counters_;
+    std::thread thread_;
 };
 
 } // namespace incident::daemon

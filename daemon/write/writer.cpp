@@ -27,12 +27,6 @@ bool is_full(const Error &error) {
     return error.code == ENOSPC || error.code == EDQUOT;
 }
 
-// The writer's thread's own: reading them takes long.
-KernelSymbols &kernel_symbols() {
-    static KernelSymbols table{{}};
-    return table;
-}
-
 // What an incident takes of memory while it waits, near enough.
 std::size_t bytes_of(const WriteJob &job) {
     std::size_t bytes = sizeof(job);
@@ -66,15 +60,18 @@ std::uint32_t WriteJob::user() const {
     return rules::user_of(incident.facts);
 }
 
-Writer::Writer(capture::IncidentsDir directory, capture::OsRoots os, Budget budget, UniqueFd wake)
-    : directory_(std::move(directory)), os_(std::move(os)), retention_(directory_, budget), wake_(std::move(wake)),
-      thread_([this] { run(); }) {}
+Writer::Writer(capture::IncidentsDir directory, capture::OsRoots os, Budget budget, BpfCodeSource bpf_code,
+               UniqueFd wake)
+    : directory_(std::move(directory)), os_(std::move(os)), retention_(directory_, budget),
+      bpf_code_(std::move(bpf_code)), wake_(std::move(wake)), thread_([this] { run(); }) {}
 
-Result<std::unique_ptr<Writer>> Writer::start(capture::IncidentsDir directory, capture::OsRoots os, Budget budget) {
+Result<std::unique_ptr<Writer>> Writer::start(capture::IncidentsDir directory, capture::OsRoots os, Budget budget,
+                                              BpfCodeSource bpf_code) {
     UniqueFd wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!wake)
         return fail(Error::system("eventfd"));
-    return std::unique_ptr<Writer>(new Writer(std::move(directory), std::move(os), budget, std::move(wake)));
+    return std::unique_ptr<Writer>(
+        new Writer(std::move(directory), std::move(os), budget, std::move(bpf_code), std::move(wake)));
 }
 
 Writer::~Writer() {
@@ -137,7 +134,7 @@ bool Writer::crowded(std::uint32_t user) const {
 
 void Writer::run() {
     ::pthread_setname_np(::pthread_self(), "writer");
-    kernel_symbols();
+    symbols_.emplace(KernelSymbols::Sources{.bpf_code = std::move(bpf_code_)}); // takes long
     std::unique_lock lock(mutex_);
     for (;;) {
         if (queue_.empty() && !stop_) { // nothing is more urgent
@@ -197,7 +194,7 @@ WriteResult Writer::write(WriteJob &job) {
     if (incident.rule->context.host && !incident.input.light)
         capture::collect_host(os_, host_log_slice, {}, incident.collected);
 
-    kernel_symbols().next_incident();
+    symbols_->next_incident();
     const std::string *maps = incident.collected.file("process/maps");
     const auto build_ids = BuildIds::read(os_, {capture::process_of(event.h), incident.facts.uid},
                                           maps ? capture::Maps::parse(*maps) : capture::Maps(), incident.facts.exe);
@@ -208,7 +205,7 @@ WriteResult Writer::write(WriteJob &job) {
         .collected = incident.collected,
         .id = job.name,
         .build_id_exe = {},
-        .kernel_symbol = [](std::uint64_t address) { return kernel_symbols().name(address); },
+        .kernel_symbol = [this](std::uint64_t address) { return symbols_->name(address); },
         .build_id_of = [&](const std::string &path, std::uint64_t inode) { return build_ids.of(path, inode); },
         .redact = job.redact,
         .core = job.core};

@@ -8,6 +8,7 @@
 #include "capture/render/bundle_analysis.h"
 #include "daemon/assemble/assembly.h"
 #include "daemon/os/fair_queue.h"
+#include "daemon/record/kernel_symbols.h"
 #include "daemon/write/incident_entry.h"
 #include "daemon/write/retention.h"
 
@@ -66,7 +67,8 @@ public:
     static constexpr std::size_t queue_limit = 96u << 20;
 
     // Results are fetched with take_results() when the descriptor fd() is readable.
-    static Result<std::unique_ptr<Writer>> start(capture::IncidentsDir directory, capture::OsRoots os, Budget budget);
+    static Result<std::unique_ptr<Writer>> start(capture::IncidentsDir directory, capture::OsRoots os, Budget budget,
+                                                 BpfCodeSource bpf_code);
     ~Writer(); // finishes what is queued
 
     // false: the queue is full, and no user has more in it.  The incident is lost.
@@ -80,7 +82,7 @@ public:
     bool crowded(std::uint32_t user) const;
 
 private:
-    Writer(capture::IncidentsDir directory, capture::OsRoots os, Budget budget, UniqueFd wake);
+    Writer(capture::IncidentsDir directory, capture::OsRoots os, Budget budget, BpfCodeSource bpf_code, UniqueFd wake);
     void run();
     using Job = std::variant<WriteJob, AmendJob, ReportJob>;
     WriteResult done(Job &job);
@@ -93,6 +95,8 @@ private:
     capture::IncidentsDir directory_;
     capture::OsRoots os_;
     Retention retention_; // of directory_
+    BpfCodeSource bpf_code_;
+    std::optional<KernelSymbols> symbols_; // the thread's own
     UniqueFd wake_;
     mutable std::mutex mutex_;
     std::condition_variable work_;

@@ -1,6 +1,6 @@
 // The hook against a manager of our own behind a socket: what is asked, and what becomes of the answers.
-#include "daemon/os/clocks.h"
 #include "daemon/write/hook.h"
+#include "daemon/write/manager.h"
 
 #include <gmock/gmock.h>
 #include <sys/socket.h>
@@ -20,9 +20,9 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 // Speaks D-Bus on a socket as /run/systemd/private does; refuses units whose name has "refused" in it.
-class Manager {
+class FakeManager {
 public:
-    explicit Manager(const std::string &path)
+    explicit FakeManager(const std::string &path)
         : path_(path), listening_(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
         sockaddr_un address{};
         address.sun_family = AF_UNIX;
@@ -31,7 +31,7 @@ public:
         EXPECT_EQ(::listen(listening_, 4), 0);
         thread_ = std::thread([this] { serve(); });
     }
-    ~Manager() { end(); }
+    ~FakeManager() { end(); }
     // No answers any more: connections end.
     void end() {
         if (!thread_.joinable())
@@ -53,7 +53,7 @@ private:
             return 0;
         const char *unit = nullptr, *mode = nullptr;
         sd_bus_message_read(message, "ss", &unit, &mode);
-        auto &manager = *static_cast<Manager *>(self);
+        auto &manager = *static_cast<FakeManager *>(self);
         {
             const std::lock_guard lock(manager.mutex_);
             manager.asked_.push_back(std::string(unit) + " " + mode);
@@ -90,7 +90,8 @@ private:
     std::thread thread_;
 };
 
-constexpr std::uint64_t hook_second = 1'000'000'000, patience = 20 * hook_second;
+constexpr std::uint64_t hook_second = 1'000'000'000;
+constexpr std::chrono::seconds patience{20};
 
 class HookTest : public testing::Test {
 protected:
@@ -101,20 +102,25 @@ protected:
     }
     ~HookTest() override { std::filesystem::remove_all(root); }
     Hook hook(std::uint32_t per_hour = 60) {
-        return {"incident-hook@.service", per_hour, "unix:path=" + socket.string()};
+        auto started = Manager::start("incident-hook@.service", "unix:path=" + socket.string());
+        EXPECT_TRUE(started) << started.error().what;
+        manager_process = std::move(*started);
+        return {"incident-hook@.service", per_hour,
+                [this](const std::string &incident) { return manager_process->start_unit(incident); }};
     }
+    std::unique_ptr<Manager> manager_process;
     std::filesystem::path root, socket;
 };
 
 TEST(HookUnit, InstanceIsEscapedAsSystemdDoes) { // as systemd-escape(1) prints them
-    EXPECT_EQ(hook_unit("a@.service", "20261122T013000Z-crash-x.y-12-ab"),
+    EXPECT_EQ(unit_of_instance("a@.service", "20261122T013000Z-crash-x.y-12-ab"),
               "a@20261122T013000Z\\x2dcrash\\x2dx.y\\x2d12\\x2dab.service");
-    EXPECT_EQ(hook_unit("a@.service", ".x/y z"), "a@\\x2ex-y\\x20z.service");
-    EXPECT_EQ(hook_unit("a@.service", "ö"), "a@\\xc3\\xb6.service");
+    EXPECT_EQ(unit_of_instance("a@.service", ".x/y z"), "a@\\x2ex-y\\x20z.service");
+    EXPECT_EQ(unit_of_instance("a@.service", "ö"), "a@\\xc3\\xb6.service");
 }
 
 TEST_F(HookTest, AsksForTheIncidentsUnit) {
-    Manager manager(socket);
+    FakeManager manager(socket);
     Hook hook = this->hook();
     hook.start("one", std::nullopt, hook_second);
     hook.start("two", std::nullopt, hook_second);
@@ -125,7 +131,7 @@ TEST_F(HookTest, AsksForTheIncidentsUnit) {
 }
 
 TEST_F(HookTest, ARefusalIsCounted) {
-    Manager manager(socket);
+    FakeManager manager(socket);
     Hook hook = this->hook();
     hook.start("refused", std::nullopt, hook_second);
     hook.start("one", std::nullopt, hook_second);
@@ -139,7 +145,7 @@ TEST_F(HookTest, NobodyThereThenSomebody) {
     hook.start("one", std::nullopt, hook_second);
     hook.finish(patience);
     EXPECT_EQ(hook.counters().failed, 1u);
-    Manager manager(socket);
+    FakeManager manager(socket);
     hook.start("two", std::nullopt, hook_second);
     hook.finish(patience);
     EXPECT_EQ(hook.counters().started, 1u);
@@ -149,11 +155,11 @@ TEST_F(HookTest, NobodyThereThenSomebody) {
 TEST_F(HookTest, AManagerThatRestartsIsFoundAgain) {
     Hook hook = this->hook();
     {
-        Manager first(socket);
+        FakeManager first(socket);
         hook.start("one", std::nullopt, hook_second);
         hook.finish(patience);
     }
-    Manager next(socket);
+    FakeManager next(socket);
     hook.start("two", std::nullopt, hook_second); // may still go to the connection that is gone
     hook.finish(patience);
     hook.start("three", std::nullopt, hook_second);
@@ -163,7 +169,7 @@ TEST_F(HookTest, AManagerThatRestartsIsFoundAgain) {
 }
 
 TEST_F(HookTest, NoMoreThanSoManyAnHour) {
-    Manager manager(socket);
+    FakeManager manager(socket);
     Hook hook = this->hook(2);
     hook.start("one", std::nullopt, 1 * hook_second);
     hook.start("two", std::nullopt, 2 * hook_second);
@@ -176,7 +182,7 @@ TEST_F(HookTest, NoMoreThanSoManyAnHour) {
 }
 
 TEST_F(HookTest, NoUserTakesAllStartsOfTheHour) {
-    Manager manager(socket);
+    FakeManager manager(socket);
     Hook hook = this->hook(8);
     for (int i = 0; i < 20; ++i)
         hook.start("one", 1000, hook_second);
@@ -191,8 +197,8 @@ TEST_F(HookTest, NoUserTakesAllStartsOfTheHour) {
 }
 
 TEST_F(HookTest, OffAsksNobody) {
-    Manager manager(socket);
-    Hook hook("", 60, "unix:path=" + socket.string());
+    FakeManager manager(socket);
+    Hook hook("", 60, nullptr);
     hook.start("one", std::nullopt, hook_second);
     hook.finish(patience);
     EXPECT_THAT(manager.asked(), IsEmpty());

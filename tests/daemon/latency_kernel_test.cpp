@@ -106,7 +106,7 @@ protected:
     // The victim is C++: its returns are probed only where no exception can come.
     bool return_probes = true;
     std::optional<Recorder> recorder;
-    std::vector<Recorder::Uprobe> links;
+    std::vector<Attached> links;
     UniqueFd fd;
     std::vector<std::uint32_t> kinds;
     std::vector<bpf::latency_event> events;

@@ -51,7 +51,7 @@ protected:
                 return fail(std::string(way) + " refused\nmore");
             std::vector<Attached> all;
             ++attached;
-            all.push_back(Attached(&attached, {[](void *count) { --*static_cast<int *>(count); }}));
+            all.push_back(Attached(&attached, [](void *count) { --*static_cast<int *>(count); }));
             return all;
         };
         return {[=, this] { return attach("fentry", fentry_works); },

@@ -57,9 +57,10 @@ def whole(path):
 class Host:
     """One daemon after another on the same state directory, and crashes."""
 
-    def __init__(self, directory, analyses):
+    def __init__(self, directory, until_when):
         self.directory = directory
-        self.analyses = analyses
+        self.analyses = until_when == "its analysis"
+        self.joins = until_when == "its core"
         self.victim = directory / "faulted"
         shutil.copy(victim("die"), self.victim)
         self.daemon = None
@@ -67,7 +68,7 @@ class Host:
 
     def begin(self, calls):
         self.end()
-        config = EACH_WHOLE + f"[capture]\nanalyse = {str(self.analyses).lower()}\n"
+        config = EACH_WHOLE + f'[capture]\nanalyse = {str(self.analyses).lower()}\ncore_wait = "2s"\n'
         self.daemon = FaultyDaemon(self.directory, calls=calls, rules=RULE, config=config)
         self.descriptors = None
         return self.daemon.start()
@@ -111,13 +112,19 @@ class Host:
                 shutil.rmtree(path)
 
 
-WHO = {"until it is written": {"main", "writer", "thread"}, "its analysis": {"writer", "thread", "analyser"}}
+WHO = {
+    "until it is written": {"main", "writer", "thread"},
+    "its analysis": {"writer", "thread", "tool", "analyser"},
+    "its core": {"search", "writer"},
+}
 
 
 @pytest.fixture(scope="module", params=WHO)
 def traced(request, tmp_path_factory):
     """A host, the points of one capture, and the files of its bundle."""
-    host = Host(tmp_path_factory.mktemp("faults"), analyses=request.param == "its analysis")
+    if request.param == "its core":
+        request.getfixturevalue("coredump_host")
+    host = Host(tmp_path_factory.mktemp("faults"), request.param)
     watcher = host.begin(tuple(NUMBERS))
     traces = []
     for _ in range(3):
@@ -159,7 +166,7 @@ class Trial:
         return self.host.daemon
 
     def ends_daemon(self):
-        return self.action == "kill" and self.point.role != "analyser"
+        return self.action == "kill" and self.point.role in ("main", "writer", "search", "thread")
 
     def run(self):
         """Whether the fault took place."""
@@ -236,6 +243,7 @@ class Trial:
             incident = self.host.told(self.host.crash())
             self.accounted(incident)
             if incident.quality["threads_captured"] == 1 and incident.crashed["registers"]:
+                assert not self.host.joins or incident.record["core"]["join"] == "exact", incident.record["core"]
                 break
             assert not incident.quality["complete"] and incident.quality["losses"] + incident.quality["missing"]
         else:

@@ -3,7 +3,7 @@
 
 BUILD_PACKAGES=(
     g++ cmake ninja-build pkg-config clang llvm bpftool
-    libbpf-dev libelf-dev libdw-dev libdebuginfod-dev libzydis-dev libiberty-dev libsystemd-dev
+    libbpf-dev libelf-dev libdw-dev libdebuginfod-dev libzydis-dev libiberty-dev libsystemd-dev libseccomp-dev
     libtoml11-dev libspdlog-dev libfmt-dev libre2-dev libcli11-dev nlohmann-json3-dev libsimdjson-dev
     libarchive-dev zlib1g-dev libssl-dev
     libgtest-dev libgmock-dev

@@ -61,7 +61,7 @@ Result<HeapPrice> measure_heap_price(HeapKernel &kernel, std::unique_ptr<HeapSlo
             attached = fail(link.error());
             break;
         }
-        links.push_back(std::shared_ptr<void>(link->release(), link->get_deleter()));
+        links.push_back(std::move(*link));
     }
     HeapPrice price;
     if (attached) {

@@ -112,7 +112,7 @@ bool HeapProcess::put(const HeapSite &site, const TargetFile &file, capture::Hea
             function.problem = link.error().what;
             return false;
         }
-        links.push_back(std::shared_ptr<void>(link->release(), link->get_deleter()));
+        links.push_back(std::move(*link));
         return true;
     };
     bool ok = true;

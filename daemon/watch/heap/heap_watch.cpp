@@ -87,7 +87,7 @@ void HeapWatch::apply(std::uint64_t) {
         return rule.enabled && rule.context.allocations != rules::Allocations::Pages;
     });
     if (wanted && !kernel_) {
-        auto kernel = HeapKernel::load();
+        auto kernel = HeapKernel::load(context_.recorder.attacher());
         unavailable_ = kernel ? "" : kernel.error().what;
         if (kernel) {
             kernel_ = std::move(*kernel);

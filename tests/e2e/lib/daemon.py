@@ -93,6 +93,16 @@ class Daemon:
         assert not report, log[report.start() :]
         return log
 
+    def processes(self):
+        """Of its other processes the pids, by name."""
+        found = {}
+        for task in os.listdir(f"/proc/{self.process.pid}/task"):
+            with open(f"/proc/{self.process.pid}/task/{task}/children", encoding="ascii") as children:
+                for pid in map(int, children.read().split()):
+                    with open(f"/proc/{pid}/comm", encoding="utf-8") as comm:
+                        found[comm.read().strip()] = pid
+        return found
+
     def incidents(self):
         return committed(self.state)
 

@@ -82,11 +82,14 @@ def install(connection, calls):
     socket.send_fds(hand_over, [b"x"], [listener])
 
 
+ROLES = {"writer": "writer", "core search": "search"}  # of threads, by name
+
+
 @dataclass(frozen=True, order=True)
 class Point:
     """The n-th call of this name by a role since the crash."""
 
-    role: str  # main: the event loop; writer; thread: any other of the daemon; analyser: incidentctl analyse
+    role: str  # main: the event loop; writer; search: for its core; thread: any other of the daemon; tool: who starts the analyser, incidentctl analyse
     call: str
     n: int
 
@@ -104,6 +107,7 @@ class Supervisor(threading.Thread):
         self.tgids = {}
         self.seen, self.fault, self.fired, self.held = None, None, None, []
         self.listener = self.pid = None
+        self.others = {}  # roles of the daemon's other processes, by pid
 
     def run(self):
         _, (self.listener,), _, _ = socket.recv_fds(self.connection, 1, 1)
@@ -165,12 +169,13 @@ class Supervisor(threading.Thread):
         return self.tgids[tid]
 
     def role(self, tid):
-        if self.tgid(tid) != self.pid:
-            return "analyser"
+        tgid = self.tgid(tid)
+        if tgid != self.pid:
+            return self.others.get(tgid, "analyser")
         if tid == self.pid:
             return "main"
         with suppress(OSError), open(f"/proc/{self.pid}/task/{tid}/comm", encoding="utf-8") as name:
-            return "writer" if name.read() == "writer\n" else "thread"
+            return ROLES.get(name.read().strip(), "thread")
         return "thread"
 
     # What tests say, from their own thread:
@@ -214,6 +219,7 @@ class FaultyDaemon(Daemon):
             )
         self.supervisor.pid = self.process.pid
         until(self.is_ready, "incidentd to answer", self.tail)
+        self.supervisor.others = {pid: name.removeprefix("incidentd-") for name, pid in self.processes().items()}
         return self
 
     def status(self):

@@ -20,7 +20,7 @@ start_incidentd "$SOURCE/systemd/rules.d" || { fail "starts" "$(daemon_log)"; ex
 
 count() { incidentctl --json status | json "d['incidents']['$1']"; }
 lost() { [ "$(count failed)" = "$1" ]; }
-crash() { bash -c 'kill -SEGV $$' 2> /dev/null; }
+crash() { bash -c 'kill -SEGV $$' > /dev/null 2>&1; } 2> /dev/null
 # kept WHAT: the next crash makes a whole bundle
 kept() {
     crash
@@ -39,7 +39,7 @@ for fails in "0 $sectors flakey /dev/vdb 0 0 3600 1 error_writes" "0 $sectors er
     crash
     lost=$((lost + 1))
     if within 300 lost $lost; then ok "$what: the loss is counted"; else fail "$what: the loss is counted" "$(count failed)" "$(daemon_log)"; fi
-    has "$what: and why" 'Input/output error' "$(incidentctl --json status | json 'd["incidents"]["failed_because"]')"
+    has "$what: and why" 'Input/output error' "$(incidentctl --json status | json 'd["losses"]')"
     check "healthy again" becomes "$healthy"
     kept "after $what"
 done

@@ -34,9 +34,10 @@ pid=$(property MainPID)
 field() { awk -v name="$1:" '$1 == name { print $2 }' "/proc/$pid/status"; }
 same "no new privileges" 1 "$(field NoNewPrivs)"
 same "a system-call filter" 2 "$(field Seccomp)"
-same "its capabilities are the unit's" "$(field CapBnd)" "$(field CapEff)"
-note "capabilities $(field CapEff)"
+note "capabilities $(field CapEff) of $(field CapBnd)"
 same "its oom_score_adj" -900 "$(cat "/proc/$pid/oom_score_adj")"
+tool=$(pgrep -x incidentd-tool)
+same "that of what starts the analysis" 0 "$(cat "/proc/$tool/oom_score_adj")"
 inside() { nsenter -t "$pid" -m -- "$@"; }
 same "all it may write is its state" 'ro rw' \
     "$(inside findmnt -no OPTIONS -T /usr | cut -d, -f1) $(inside findmnt -no OPTIONS -T /var/lib/incidentd | cut -d, -f1)"
