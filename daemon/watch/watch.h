@@ -92,8 +92,8 @@ public:
     // Takes an event of the ring buffer that belongs to no assembly.  nullopt: the event is not for this watch; false:
     // it is, but its rules are gone.
     virtual std::optional<bool> take(const bpf::event_header &, std::span<const std::uint8_t>) { return std::nullopt; }
-    // Called when a process starts its program and a rule in TriggerPlan::told() is about it, and again after apply().
-    // A second call for the same process does no harm.
+    // Called when a process starts its program and a rule in TriggerPlan::told() is about it, and again after apply();
+    // or later, where the kernel side had no room to tell of it.  A second call for the same process does no harm.
     virtual void started(const rules::ProcessFacts &) {}
 
     // ---- incidents --------------------------------------------------------------------

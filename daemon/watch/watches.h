@@ -1,6 +1,7 @@
 // The list of all watches.
 #pragma once
 
+#include "daemon/watch/untold_starts.h"
 #include "daemon/watch/watch.h"
 
 #include <memory>
@@ -21,7 +22,10 @@ public:
     // Polls the watches that are due.
     void poll(std::uint64_t now_ns);
     std::uint64_t due_ns() const; // when poll() is needed next
+    // Called once a second.  true: the rules must be loaded again.
     bool tend(std::uint64_t now_ns);
+    // A process that a rule in TriggerPlan::told() is about.
+    void started(const rules::ProcessFacts &process);
     // false: the rules that the event belongs to are gone.
     bool take(const bpf::event_header &header, std::span<const std::uint8_t> bytes);
     std::optional<std::vector<std::string>> conditions_of(std::string_view probes) const;
@@ -36,7 +40,11 @@ public:
     }
 
 private:
+    void find_untold(std::uint64_t now_ns);
+
     WatchContext context_;
+    UntoldPace pace_;
+    SeenProcesses seen_;
     std::vector<std::unique_ptr<Watch>> all_;
 };
 

@@ -8,6 +8,7 @@ from lib.daemon import CRASH_RULE
 from lib.heap import Heap
 from lib.heap_victim import Code, config, heap_victim, is_probed, is_untouched, rule
 from lib.programs import victim
+from lib.victims import running
 from lib.wait import until
 
 
@@ -119,6 +120,21 @@ def test_the_heaps_of_one_user_give_way(daemon):
                 third.go().until("done")
                 assert is_untouched(third.pid), "what they have is hers and his now"
         assert is_probed(one.pid)
+
+
+def test_one_that_waits_beside_a_loop_of_forks(daemon):
+    """Its user's processes use up what the kernel side tells of them in a second, and it makes no call at which it would
+    tell later: it is found all the same, and so are those that execute the program there."""
+    signals = '[[rule]]\nname = "dumps"\non = "signal"\nsignals = ["SIGUSR1"]\nfatal = false\ndump = "SIGABRT"\n'
+    watcher = daemon(rules=rule(victim("heap"), "sizes") + signals + f"match = {{ uid = [{EVE}] }}\n",
+                     config=config() + "[safety]\nallow_dump = true\n")
+    loop = "while :; do /bin/true; done"
+    with running("sh", "-c", loop, user=EVE, cwd="/"), running("sh", "-c", loop, user=EVE, cwd="/"):
+        refused = f"share of uid {EVE}: other events"
+        until(lambda: refused in {loss["where"] for loss in watcher.ctl.json("status")["losses"]}, "refusals", watcher.tail)
+        for _ in range(8):
+            with heap_victim("window", 10, 20, user=EVE) as one:
+                one.watched(watcher)
 
 
 def test_no_memory_for_one_more(daemon):

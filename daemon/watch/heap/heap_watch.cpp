@@ -5,14 +5,13 @@
 #include "daemon/os/clocks.h"
 #include "daemon/watch/heap/heap_room.h"
 #include "daemon/watch/heap/heap_snapshot.h"
+#include "daemon/watch/running.h"
 #include "rules/files/heap_cost.h"
 #include "rules/model/match.h"
 #include "rules/model/user.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
@@ -108,24 +107,11 @@ void HeapWatch::apply(std::uint64_t) {
     find_running();
 }
 
-// Processes that run already: one that waits, or only computes, makes no system call the kernel side could tell of.
 void HeapWatch::find_running() {
-    const auto ticks_a_second = static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK));
-    const UniqueFd proc(::open(context_.os.proc.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    const auto pids = capture::numbers_in(proc.get(), ".");
-    for (const auto pid : pids ? *pids : std::vector<std::uint32_t>{}) {
-        const auto process = capture::ProcessDir::open(context_.os, pid);
-        const auto stat = process ? process->stat() : Result<capture::ProcStat>(fail(process.error()));
-        if (!stat)
-            continue; // gone
-        const auto entry = context_.recorder.process(pid);
-        const bool known = entry && process_of(*entry).is(*stat);
-        const capture::ProcessRef found =
-            known ? process_of(*entry)
-                  : capture::ProcessRef{pid, {stat->start_ticks * 1'000'000'000 / ticks_a_second}}; // to a tick
-        const auto &facts = context_.facts.of(found, known ? entry : std::nullopt, stat->comm);
-        record_from_now(facts, known ? entry->exec_ns : 0);
-    }
+    each_running(context_.os, context_.recorder, [this](const RunningProcess &running) {
+        const auto &facts = context_.facts.of(running.process, running.entry, running.comm);
+        record_from_now(facts, running.entry ? running.entry->exec_ns : 0);
+    });
 }
 
 void HeapWatch::let_go(Known &known) {
@@ -193,9 +179,10 @@ bool HeapWatch::make_room(std::uint32_t user, std::uint64_t bytes) {
         return false;
     for (const std::uint32_t pid : *give_way) {
         Known &known = known_.at(pid);
-        spdlog::warn("the heap of pid {} ({}) is not recorded any more: [heap] memory = {} MiB is used up, most of it by "
-                     "processes of its user, and another user's needs some",
-                     pid, known.comm, config_.memory >> 20);
+        spdlog::warn(
+            "the heap of pid {} ({}) is not recorded any more: [heap] memory = {} MiB is used up, most of it by "
+            "processes of its user, and another user's needs some",
+            pid, known.comm, config_.memory >> 20);
         stop_recording(known, "[heap] memory is used up, and another user's process had to have some of it");
     }
     return true;
@@ -203,8 +190,8 @@ bool HeapWatch::make_room(std::uint32_t user, std::uint64_t bytes) {
 
 void HeapWatch::started(const rules::ProcessFacts &process) {
     const auto entry = context_.recorder.process(process.pid);
-    if (entry && process_of(*entry) == process_of(process))
-        record_from_now(process, entry->exec_ns);
+    if (entry ? process_of(*entry).same_to_a_tick(process_of(process)) : lives(process_of(process)))
+        record_from_now(process, entry ? entry->exec_ns : 0);
 }
 
 void HeapWatch::record_from_now(const rules::ProcessFacts &process, std::uint64_t exec_ns) {

@@ -3,15 +3,13 @@
 import json
 import os
 import re
-import signal
 import subprocess
-import time
 from contextlib import contextmanager
 from functools import cache
 
 from lib.programs import victim
 from lib.victims import finish, start
-from lib.wait import PATIENCE, until
+from lib.wait import until
 
 FAMILY = ("malloc", "calloc", "realloc", "free", "posix_memalign")
 
@@ -138,15 +136,8 @@ def is_untouched(pid):
 
 
 def until_recorded(watcher, pid):
-    """The heap of a process that waits.  Where others have used up their user's questions to the daemon it is asked about
-    at its next call, and it makes none: so the one it is in begins again."""
-    end, again = time.monotonic() + PATIENCE, time.monotonic() + 1
-    while not is_recorded(watcher, pid):
-        assert time.monotonic() < end, f"the heap of {pid} is not recorded\n{watcher.tail()}"
-        if time.monotonic() > again:
-            again = time.monotonic() + 0.3
-            os.kill(pid, signal.SIGSTOP)
-            os.kill(pid, signal.SIGCONT)
+    """The heap of a process that waits."""
+    until(lambda: is_recorded(watcher, pid), f"the heap of {pid} to be recorded", watcher.tail)
 
 
 class HeapVictim:
