@@ -146,6 +146,11 @@ Status Daemon::divide_rights() {
     auto processes = DeliveryProcesses::start(options_.state, config_);
     if (!processes)
         return fail(processes.error());
+    ends_with_ = {{recorder_->attacher().ended(), "incidentd-bpf has ended: it loads and attaches the BPF programs"}};
+    if (processes->tool)
+        ends_with_.emplace_back(processes->tool->ended(), "incidentd-tool has ended: it has incidents analysed");
+    if (processes->manager)
+        ends_with_.emplace_back(processes->manager->ended(), "incidentd-hook has ended: it has the hook started");
     processes_.emplace(std::move(*processes));
     processes_->bpf_code = [this] { return ask_for_bpf_code(recorder_->attacher()); };
     (void)tracefs_is_there(); // it may have to be mounted
@@ -214,11 +219,12 @@ Status Daemon::enter_loop() {
              loop_->on_signal(SIGTERM, [this] { loop_->stop(); }),
              loop_->on_signal(SIGINT, [this] { loop_->stop(); }),
              loop_->on_signal(SIGHUP, [this] { reload(); }),
-             loop_->on_readable(recorder_->attacher().ended(),
-                                [this] { end("incidentd-bpf has ended: it loads and attaches the BPF programs"); }),
              delivery_->attach(*loop_),
          })
         if (!wired)
+            return wired;
+    for (const auto &[process, why] : ends_with_)
+        if (auto wired = loop_->on_readable(process, [this, why] { end(why); }); !wired)
             return wired;
     loop_->watchdog();
     return give_up_connections(); // the control socket is there, and who can start units is another process
@@ -343,7 +349,7 @@ void Daemon::on_fire(const rules::Decision &decision, Assembly &assembly) {
 // Which probes go into it follows from what it executes now.
 void Daemon::on_started(const rules::ProcessFacts &process) {
     spdlog::debug("started: {} pid {} exe {}", process.comm, process.pid, process.exe);
-    watches_->each([&](Watch &watch) { watch.started(process); });
+    watches_->started(process);
 }
 
 bool Daemon::on_other(const bpf::event_header &header, std::span<const std::uint8_t> bytes) {

@@ -75,6 +75,7 @@ private:
     std::uint64_t dropped_before_ = 0; // events, when nothing was under way
     bool lost_again_ = false;
     std::string ended_because_;
+    std::vector<std::pair<int, std::string>> ends_with_; // processes without which the daemon ends; and why
     std::uint64_t tend_delay_ns_ = 0;
 
     Clock clock_;

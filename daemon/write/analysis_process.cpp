@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/capability.h>
+#include <poll.h>
 #include <spawn.h>
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
@@ -22,7 +23,7 @@ namespace incident::daemon {
 namespace {
 
 constexpr std::uint64_t answer_max = 512u << 20;
-constexpr int low_priority = 15;
+constexpr int low_priority = 15, patience_with_killed_ms = 3000;
 
 struct ToolRequest {
     bool ends = false;
@@ -60,6 +61,12 @@ public:
     Tool(std::string program, std::string state) : program_(std::move(program)), state_(std::move(state)) {}
 
     Servant::Answer begin(const char *bundle, const UniqueFd &output) {
+        if (hangs_) {
+            if (::waitpid(child_, nullptr, WNOHANG) == 0)
+                return fail("the program that analysed an earlier incident still hangs in the kernel");
+            child_ = 0;
+            hangs_ = false;
+        }
         if (child_ != 0)
             return fail("the tool runs already");
         const auto child = spawn(program_, state_, bundle, output.get());
@@ -70,25 +77,32 @@ public:
         ::setpriority(PRIO_PROCESS, static_cast<id_t>(child_), low_priority);
         const rlimit answer{answer_max, answer_max};
         ::prlimit(child_, RLIMIT_FSIZE, &answer, nullptr);
+        ended_ = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, child_, 0)));
         std::vector<UniqueFd> files;
-        files.emplace_back(static_cast<int>(::syscall(SYS_pidfd_open, child_, 0)));
+        files.emplace_back(::fcntl(ended_.get(), F_DUPFD_CLOEXEC, 0));
         if (!files.back()) {
             const int error = errno;
             (void)end();
-            return fail(Error::system("pidfd_open", error));
+            return fail(Error::system("a pidfd of the tool", error));
         }
         return files;
     }
 
     Servant::Answer end() {
-        const pid_t child = std::exchange(child_, 0);
-        if (child == 0)
+        if (child_ == 0 || hangs_)
             return fail("no tool runs");
         siginfo_t info{};
         const bool ended =
-            ::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid;
+            ::waitid(P_PID, static_cast<id_t>(child_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid;
         if (!ended)
-            ::kill(-child, SIGKILL); // it leads a group of its own: what it started ends with it
+            ::kill(-child_, SIGKILL); // it leads a group of its own: what it started ends with it
+        // A read from a dead file system may last beyond SIGKILL, and this process is not to wait as long.
+        pollfd ends{ended_.get(), POLLIN, 0};
+        if (ended_ && capture::retry([&] { return ::poll(&ends, 1, patience_with_killed_ms); }) == 0) {
+            hangs_ = true;
+            return fail("it was killed and does not end: it hangs in the kernel");
+        }
+        const pid_t child = std::exchange(child_, 0);
         int status = 0;
         capture::retry([&] { return ::waitpid(child, &status, 0); });
         if (WIFSIGNALED(status))
@@ -101,6 +115,8 @@ public:
 private:
     std::string program_, state_;
     pid_t child_ = 0;
+    UniqueFd ended_;     // of the child, a pidfd
+    bool hangs_ = false; // the child has been killed and is still there
 };
 
 // What is forked while it lives is not spared as this process is (OOMScoreAdjust=), if memory runs out: it counts as

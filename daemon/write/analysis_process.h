@@ -18,6 +18,8 @@ public:
     Result<UniqueFd> begin(const std::string &bundle, int output);
     // Ends it and what it has started, if it still runs.  Error: how it ended, if not well.
     Status end();
+    // Readable when the process that starts the tool has ended.
+    int ended() const { return servant_->ended(); }
 
 private:
     explicit AnalysisProcess(std::unique_ptr<Servant> servant) : servant_(std::move(servant)) {}

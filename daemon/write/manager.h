@@ -21,6 +21,8 @@ public:
 
     // Waits until the manager has taken the request, some seconds at most.  instance: at most 255 bytes.
     Status start_unit(const std::string &instance);
+    // Readable when the process that asks the manager has ended.
+    int ended() const { return servant_->ended(); }
 
 private:
     explicit Manager(std::unique_ptr<Servant> servant) : servant_(std::move(servant)) {}

@@ -5,6 +5,8 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
 from lib.programs import victim
 from lib.victims import run
 from lib.wait import until
@@ -43,11 +45,13 @@ def test_each_process_has_the_rights_for_what_it_does(daemon):
         assert status_of(thread.name)["Seccomp"] == "2"
 
 
-def test_without_that_process_the_daemon_ends_to_be_started_again(daemon):
-    watcher = daemon()
-    os.kill(watcher.processes()["incidentd-bpf"], signal.SIGKILL)
+@pytest.mark.parametrize("name", MAY)
+def test_without_one_of_them_the_daemon_ends_to_be_started_again(daemon, name):
+    """None can be started later: nobody has the rights any more."""
+    watcher = daemon(config='[hook]\nunit = "nothing@.service"\n')
+    os.kill(watcher.processes()[name], signal.SIGKILL)
     assert watcher.process.wait(60) == 1
-    assert "incidentd-bpf has ended" in watcher.log.read_text()
+    assert f"{name} has ended" in watcher.log.read_text()
     again = watcher.start()
     again.incident(run(victim("die"), "null-read").pid)
 
