@@ -120,14 +120,16 @@ void read_memory(const capture::Bundle &bundle, CrashImage &image) {
         return; // a light bundle has none
     const std::string_view all(*bytes);
     std::uint64_t left = all.size(); // each piece has its own bytes, so together they are no longer than the file
+    std::vector<std::pair<std::uint64_t, std::string_view>> pieces;
     JsonView(*index).each([&](JsonView piece) {
         const auto address = piece["address"].natural();
         const std::uint64_t offset = piece["offset"].count(), length = piece["length"].count();
         if (!address || offset > all.size() || length > all.size() - offset || length > left)
             return;
-        image.memory.add(*address, all.substr(offset, length));
+        pieces.emplace_back(*address, all.substr(offset, length));
         left -= length;
     });
+    image.memory.add_all(pieces);
     JsonView(*index).each([&](JsonView piece) {
         if (image.abort_message.empty() && piece["what"].text() == "last mapping")
             image.abort_message = abort_message_at(piece["address"].count(), image.memory);

@@ -6,7 +6,9 @@
 
 namespace incident::postmortem {
 
-void ImageMemory::add(std::uint64_t address, std::string_view bytes) {
+// Calls for each part of [address, address + bytes) that is not known.
+template <typename Fill>
+void ImageMemory::add_unknown(std::uint64_t address, std::string_view bytes, const Fill &fill) {
     if (bytes.size() > std::numeric_limits<std::uint64_t>::max() - address)
         bytes = bytes.substr(0, std::numeric_limits<std::uint64_t>::max() - address);
     while (!bytes.empty()) {
@@ -25,6 +27,27 @@ void ImageMemory::add(std::uint64_t address, std::string_view bytes) {
         fill(address, bytes.substr(0, room));
         address += room;
         bytes.remove_prefix(room);
+    }
+}
+
+void ImageMemory::add(std::uint64_t address, std::string_view bytes) {
+    add_unknown(address, bytes, [this](std::uint64_t at, std::string_view unknown) { fill(at, unknown); });
+}
+
+// Pieces are joined at the end: to put something before a piece moves all of it.
+void ImageMemory::add_all(std::span<const std::pair<std::uint64_t, std::string_view>> pieces) {
+    for (const auto &[address, bytes] : pieces)
+        add_unknown(address, bytes,
+                    [this](std::uint64_t at, std::string_view unknown) { pieces_.emplace(at, unknown); });
+    join();
+}
+
+void ImageMemory::join() {
+    for (auto it = pieces_.begin(); it != pieces_.end();) {
+        auto next = std::next(it);
+        for (; next != pieces_.end() && it->first + it->second.size() == next->first; next = pieces_.erase(next))
+            it->second += next->second;
+        it = next;
     }
 }
 

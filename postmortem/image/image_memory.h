@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace incident::postmortem {
 
@@ -15,6 +16,9 @@ class ImageMemory {
 public:
     // Known bytes are not overwritten. Pieces that touch become one.
     void add(std::uint64_t address, std::string_view bytes);
+    // The same of many, one after the other: takes n log n also where each lies right before the one that was added
+    // last.
+    void add_all(std::span<const std::pair<std::uint64_t, std::string_view>> pieces);
     // Copies known bytes from `address` to the first gap; returns their number.
     std::size_t read(std::uint64_t address, std::span<char> into) const;
     std::optional<std::uint64_t> word(std::uint64_t address) const;
@@ -24,7 +28,9 @@ public:
     const std::map<std::uint64_t, std::string> &pieces() const { return pieces_; }
 
 private:
+    template <typename Fill> void add_unknown(std::uint64_t address, std::string_view bytes, const Fill &fill);
     void fill(std::uint64_t address, std::string_view bytes);
+    void join();
     std::map<std::uint64_t, std::string> pieces_;
 };
 

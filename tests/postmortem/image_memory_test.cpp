@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <random>
+
 namespace incident::postmortem {
 namespace {
 
@@ -22,6 +24,26 @@ TEST(ImageMemory, WhatWasAddedFirstStays) {
     memory.add(0x1000, "aaaaaaaa");
     memory.add(0x0fff, "bb");
     EXPECT_THAT(memory.pieces(), ElementsAre(Pair(0x0fff, "baaXXaaaa")));
+}
+
+TEST(ImageMemory, ManyAtOnceAreAsOneAfterTheOther) {
+    std::minstd_rand random(1);
+    const auto below = [&](unsigned most) { return static_cast<std::uint64_t>(random()) % most; };
+    for (int round = 0; round < 2000; ++round) {
+        std::vector<std::string> texts(1 + below(20));
+        std::vector<std::pair<std::uint64_t, std::string_view>> pieces;
+        for (std::string &text : texts) {
+            text.assign(below(12), static_cast<char>('a' + pieces.size()));
+            pieces.emplace_back((round % 2 ? 0x1000 : ~std::uint64_t{0} - 80) + below(60), text);
+        }
+        ImageMemory at_once, one_by_one;
+        at_once.add(0x1010, "known");
+        one_by_one.add(0x1010, "known");
+        at_once.add_all(pieces);
+        for (const auto &[address, bytes] : pieces)
+            one_by_one.add(address, bytes);
+        ASSERT_EQ(at_once.pieces(), one_by_one.pieces()) << "round " << round;
+    }
 }
 
 TEST(ImageMemory, ReadsUpToTheGap) {
