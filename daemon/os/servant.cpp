@@ -161,7 +161,7 @@ int fill_up(int socket) {
 
 } // namespace
 
-Result<std::unique_ptr<Servant>> Servant::start(const Role &role, Serve serve) {
+Result<std::unique_ptr<Servant>> Servant::start(const Role &role, const Serve &serve) {
     int ends[2];
     if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
         return fail(Error::system(fmt::format("a socket to {}", role.name)));

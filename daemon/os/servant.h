@@ -34,7 +34,7 @@ public:
 
     // Forks.  The child has of this process's descriptors what its role needs, and serves until this is destroyed, or
     // this process ends.  Call it before other threads are made.
-    static Result<std::unique_ptr<Servant>> start(const Role &role, Serve serve);
+    static Result<std::unique_ptr<Servant>> start(const Role &role, const Serve &serve);
     ~Servant(); // waits for the child's end
 
     // Any thread may ask; one after the other is answered.  file: goes along; -1: none.

@@ -136,7 +136,7 @@ void Control::rest_if_short(int error) {
 
 void Control::watch_socket(bool on) {
     epoll_event event{};
-    event.events = on ? EPOLLIN : 0;
+    event.events = on ? std::uint32_t{EPOLLIN} : 0u;
     event.data.fd = socket_.get();
     (void)::epoll_ctl(ready_.get(), EPOLL_CTL_MOD, event.data.fd, &event);
 }

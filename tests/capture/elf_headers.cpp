@@ -63,8 +63,9 @@ TEST(ElfHeaders, NoneAreReadBeyondTheEnd) {
     for (const std::string &bytes : {wide, narrow})
         for (std::size_t length = 0; length < bytes.size(); ++length) {
             const std::string cut = bytes.substr(0, length);
-            if (const auto header = read_elf_header(reader(cut)))
+            if (const auto header = read_elf_header(reader(cut))) {
                 EXPECT_LT(read_program_headers(reader(cut), *header, header->e_phnum).size(), 3u) << length;
+            }
         }
     auto header = *read_elf_header(reader(wide));
     EXPECT_EQ(read_program_headers(reader(wide), header, 1).size(), 1u);

@@ -117,7 +117,7 @@ TEST_F(StoredCores, StandWhereOnlyRootWrites) {
 TEST(StoredCoreNames, AreTakenApart) {
     const std::string boot(32, 'a'), dir = "/var/lib/systemd/coredump/";
     const std::string file = dir + "core.ba\\x2esh.1000." + boot + ".1234.1795273445000000";
-    for (const std::string &end : {"", ".zst", ".lz4", ".xz"}) {
+    for (const char *end : {"", ".zst", ".lz4", ".xz"}) {
         const std::string stored = file + end;
         const auto name = StoredCoreName::parse(stored);
         ASSERT_TRUE(name) << stored;

@@ -272,8 +272,9 @@ TEST(Core, OfAnotherProcessIsRefused) {
         const Ran ran = other.run({"core", "-o", state.target});
         EXPECT_EQ(ran.code, taken ? 0 : 1) << ran.err;
         EXPECT_EQ(std::filesystem::exists(state.target), taken);
-        if (!taken)
+        if (!taken) {
             EXPECT_THAT(ran.err, HasSubstr(state.core + " is of another process (the auxiliary vectors differ)"));
+        }
     }
 }
 

@@ -165,12 +165,16 @@ static void run(const char *mode, long n, long ms)
             if (setjmp(out) == 0)
                 probed_jump(ms);
         } else if (is("left")) { // n times without a return; then, after so long, n short calls
-            for (volatile long call = 0; call < n; ++call)
+            for (volatile long call = 0; call < n;) {
+                call = call + 1;
                 if (setjmp(out) == 0)
                     probed_jump(1);
+            }
             sleep_ms(ms);
-            for (volatile long call = 0; call < n; ++call)
+            for (volatile long call = 0; call < n;) {
+                call = call + 1;
                 probed_jump(-1);
+            }
             break;
         } else if (is("throw")) {
             try {
