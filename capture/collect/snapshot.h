@@ -79,16 +79,41 @@ struct CostRecord {
     std::vector<Step> degraded; // in force
 };
 
+// The machine slept, or its clock was set, while the daemon ran.
+struct ClockChange {
+    MonotonicTime at; // when that was noticed, some milliseconds later
+    BootTime at_boot;
+    std::uint64_t slept_ns = 0; // CLOCK_BOOTTIME went on, CLOCK_MONOTONIC stood still
+    std::int64_t set_by_ns = 0; // CLOCK_REALTIME; negative: backwards
+};
+
 // Readings of the three clocks taken together, so that any recorded time can be
 // converted from one to another.
 struct Clocks {
     MonotonicTime monotonic;
     BootTime boottime;
     WallTime realtime;
-    std::string boot_id; // 32 hex digits
+    std::string boot_id;              // 32 hex digits
+    std::vector<ClockChange> changes; // before these readings, oldest first
 
+    // As the clock goes now: to compare with what others have timed just now.
     WallTime wall_of(MonotonicTime t) const { return realtime + (t.ns - monotonic.ns); }
     WallTime wall_of(BootTime t) const { return realtime + (t.ns - boottime.ns); }
+    // What the clock showed then.  Computed modulo 2^64, as all of this.
+    WallTime shown_at(MonotonicTime t) const {
+        WallTime shown = wall_of(t);
+        for (const ClockChange &change : changes)
+            if (t < change.at)
+                shown = shown - (change.slept_ns + static_cast<std::uint64_t>(change.set_by_ns));
+        return shown;
+    }
+    WallTime shown_at(BootTime t) const {
+        WallTime shown = wall_of(t);
+        for (const ClockChange &change : changes)
+            if (t < change.at_boot)
+                shown = shown - static_cast<std::uint64_t>(change.set_by_ns);
+        return shown;
+    }
 };
 
 // A time between two runs of incidentd, in which nothing was recorded, neither of processes that lived on nor of those

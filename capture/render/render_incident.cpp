@@ -38,7 +38,7 @@ public:
         json["id"] = valid_utf8(context_.id);
         json["rule"] = valid_utf8(input_.rule.name);
         json["kind"] = valid_utf8(input_.rule.kind);
-        json["time"] = wall_text(input_.clocks.wall_of(MonotonicTime{event_.h.t_ns}));
+        json["time"] = wall_text(input_.clocks.shown_at(MonotonicTime{event_.h.t_ns}));
         json["boot_id"] = valid_utf8(input_.clocks.boot_id);
         json["summary"] = sentence();
         json["process"] = process();
@@ -156,7 +156,7 @@ private:
         Json json;
         json["pid"] = event_.h.tgid;
         json["tgid_start_ns"] = event_.h.process_start_boot_ns;
-        json["start_time"] = wall_text(input_.clocks.wall_of(BootTime{event_.h.process_start_boot_ns}));
+        json["start_time"] = wall_text(input_.clocks.shown_at(BootTime{event_.h.process_start_boot_ns}));
         json["comm"] = valid_utf8(fixed_text(event_.leader_comm));
         json["exe"] = text_or_null(fields_.exe.text);
         const std::string build_id = context_.build_id_exe.empty() ? exe_build_id(event_) : context_.build_id_exe;
@@ -283,9 +283,13 @@ private:
 
     Json clocks() const {
         const Clocks &clocks = input_.clocks;
+        Json changes = Json::array();
+        for (const ClockChange &change : clocks.changes)
+            changes.push_back({{"t_ns", change.at.ns}, {"slept_ns", change.slept_ns}, {"set_by_ns", change.set_by_ns}});
         return {{"trigger_ns", event_.h.t_ns},         {"seen_ns", input_.trigger_seen.ns},
                 {"monotonic_ns", clocks.monotonic.ns}, {"boottime_ns", clocks.boottime.ns},
-                {"realtime_ns", clocks.realtime.ns},   {"boot_id", valid_utf8(clocks.boot_id)}};
+                {"realtime_ns", clocks.realtime.ns},   {"boot_id", valid_utf8(clocks.boot_id)},
+                {"changes", std::move(changes)}};
     }
 
     // "Linux version 6.1.0-53-amd64 (…)" → "6.1.0-53-amd64"

@@ -76,6 +76,7 @@ public:
         }
         if (!trigger_seen)
             trigger();
+        clock_changes();
         for (const ThreadSnapshot &thread : process_.threads)
             if (thread.rings && thread.rings->slot.exit_ns && !exited_.contains(thread.tid))
                 add(thread.rings->slot.exit_ns, thread.tid, "exit", "thread", "", [](JsonObject &) {});
@@ -92,7 +93,7 @@ private:
         JsonObject object(line.text);
         object.number("t_ns", t_ns);
         object.text("wall", clock_.of(MonotonicTime{t_ns}));
-        object.number("tid", tid);
+        tid ? object.number("tid", tid) : object.null("tid"); // of none: the machine
         object.text("kind", kind);
         object.text("name", name);
         object.texts("args", std::vector<std::string>{});
@@ -224,6 +225,20 @@ private:
         if (WIFSIGNALED(status))
             return "killed by " + signal_name(WTERMSIG(status)) + (WCOREDUMP(status) ? " (core dumped)" : "");
         return "exited " + std::to_string(WEXITSTATUS(status));
+    }
+
+    // Those that the process has lived to see.
+    void clock_changes() {
+        for (const ClockChange &change : context_.input.clocks.changes) {
+            if (change.at_boot < BootTime{process_.event.h.process_start_boot_ns})
+                continue;
+            if (change.slept_ns)
+                add(change.at.ns, 0, "clock", "slept", "",
+                    [&](JsonObject &line) { line.number("slept_ns", change.slept_ns); });
+            if (change.set_by_ns)
+                add(change.at.ns, 0, "clock", "set", "",
+                    [&](JsonObject &line) { line.number("set_by_ns", change.set_by_ns); });
+        }
     }
 
     // The last exec, where newer children have pushed its record out of the ring.

@@ -14,7 +14,7 @@ class WallClock {
 public:
     explicit WallClock(const Clocks &clocks) : clocks_(clocks) {}
     // Valid until the next call.
-    std::string_view of(MonotonicTime t) { return text(clocks_.wall_of(t)); }
+    std::string_view of(MonotonicTime t) { return text(clocks_.shown_at(t)); }
     std::string_view text(WallTime time);
 
 private:

@@ -108,7 +108,7 @@ private:
                      {"when", latency.in_flight ? "deadline" : "return"},
                      {"in_flight", latency.in_flight},
                      {"entered_ns", latency.entry_ns},
-                     {"entered", wall_text(input_.clocks.wall_of(MonotonicTime{latency.entry_ns}))},
+                     {"entered", wall_text(input_.clocks.shown_at(MonotonicTime{latency.entry_ns}))},
                      {"args", args},
                      {"ret", latency.ret ? Json(hex_text(*latency.ret)) : Json()},
                      {"depth", latency.depth},

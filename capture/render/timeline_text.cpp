@@ -106,21 +106,6 @@ std::string signal_text(Line line) {
     return text + "} ---";
 }
 
-std::string other_text(Line line, std::string_view kind) {
-    std::string text = fmt::format("*** {}", terminal_text(kind));
-    if (const auto name = shown(line, "name"); !name.empty() && name != kind)
-        text += ' ' + name;
-    if (const auto path = shown(line, "path"); !path.empty())
-        text += ' ' + path;
-    if (const auto comm = shown(line, "comm"); !comm.empty())
-        text += " (" + comm + ')';
-    if (const auto child = line_number(line, "child"))
-        text += fmt::format(" {}", *child);
-    if (const auto status = shown(line, "status_text"); !status.empty())
-        text += ": " + status;
-    return text + memory_text(line) + " ***";
-}
-
 struct Unit {
     double ns;
     const char *name;
@@ -140,6 +125,28 @@ std::string scaled(double ns, int digits, bool sign) {
     const int after = unit == 0 ? 0 : std::max(0, digits - before);
     return sign ? fmt::format("{:+.{}f} {}", value, after, units[unit].name)
                 : fmt::format("{:.{}f} {}", value, after, units[unit].name);
+}
+
+std::string clock_text(Line line) {
+    if (const auto slept = line_number(line, "slept_ns"))
+        return "*** the machine had slept for " + duration_text(*slept) + " ***";
+    const auto set = line_number(line, "set_by_ns").value_or(0);
+    return "*** the clock was set by " + scaled(static_cast<double>(set), 3, true) + " ***";
+}
+
+std::string other_text(Line line, std::string_view kind) {
+    std::string text = fmt::format("*** {}", terminal_text(kind));
+    if (const auto name = shown(line, "name"); !name.empty() && name != kind)
+        text += ' ' + name;
+    if (const auto path = shown(line, "path"); !path.empty())
+        text += ' ' + path;
+    if (const auto comm = shown(line, "comm"); !comm.empty())
+        text += " (" + comm + ')';
+    if (const auto child = line_number(line, "child"))
+        text += fmt::format(" {}", *child);
+    if (const auto status = shown(line, "status_text"); !status.empty())
+        text += ": " + status;
+    return text + memory_text(line) + " ***";
 }
 
 } // namespace
@@ -171,6 +178,8 @@ std::string timeline_text(simdjson::dom::element event, std::int64_t reference_n
         text += call_text(line);
     else if (kind == "signal")
         text += signal_text(line);
+    else if (kind == "clock")
+        text += clock_text(line);
     else if (kind == "trigger")
         text += "*** " + shown(line, "name");
     else

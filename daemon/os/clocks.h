@@ -24,8 +24,11 @@ public:
     virtual std::uint64_t monotonic_ns() const { return clock_ns(CLOCK_MONOTONIC); }
     // Reads the three clocks together.  The caller gives the boot_id.
     virtual capture::Clocks read(std::string boot_id) const {
-        return {
-            {clock_ns(CLOCK_MONOTONIC)}, {clock_ns(CLOCK_BOOTTIME)}, {clock_ns(CLOCK_REALTIME)}, std::move(boot_id)};
+        return {{clock_ns(CLOCK_MONOTONIC)},
+                {clock_ns(CLOCK_BOOTTIME)},
+                {clock_ns(CLOCK_REALTIME)},
+                std::move(boot_id),
+                {}};
     }
 };
 

@@ -226,6 +226,9 @@ Status Daemon::enter_loop() {
     for (const auto &[process, why] : ends_with_)
         if (auto wired = loop_->on_readable(process, [this, why] { end(why); }); !wired)
             return wired;
+    if (clock_.fd() >= 0)
+        if (auto wired = loop_->on_readable(clock_.fd(), [this] { clock_.look(); }); !wired)
+            return wired;
     loop_->watchdog();
     return give_up_connections(); // the control socket is there, and who can start units is another process
 }
@@ -295,6 +298,7 @@ void Daemon::arm_watches() {
 }
 
 void Daemon::on_second() {
+    clock_.look();
     on_events(); // what came without a wake-up; and a death that waits there is not lost
     const std::uint64_t now = clock_ns(CLOCK_MONOTONIC);
     find_lost_deaths(now);

@@ -4,6 +4,7 @@
 
 #include "daemon/assemble/assembly.h"
 #include "daemon/dump/dump_control.h"
+#include "daemon/os/clock_changes.h"
 #include "daemon/os/event_loop.h"
 #include "daemon/record/event_reader.h"
 #include "daemon/record/recorder.h"
@@ -78,7 +79,7 @@ private:
     std::vector<std::pair<int, std::string>> ends_with_; // processes without which the daemon ends; and why
     std::uint64_t tend_delay_ns_ = 0;
 
-    Clock clock_;
+    ClockChanges clock_;
     FactsCache facts_{capture::OsRoots{}};
     std::optional<StateLock> lock_;
     std::optional<capture::IncidentsDir> incidents_; // until delivery_ has them

@@ -47,6 +47,27 @@ TEST(RenderTimeline, OneLineACallWithAllOfItsRecords) {
     EXPECT_EQ(lines[2]["trigger"], true);
 }
 
+TEST(RenderTimeline, WhatWasBeforeTheClockWasSetIsTimedAsItShowedThen) {
+    Made made;
+    made.add_call(call(SYS_getpid, 4 * second, 1, {}));
+    made.add_call(call(SYS_getpid, 6 * second, 1, {}));
+    made.add_call(call(SYS_getpid, 8 * second, 1, {}));
+    made.input.process.event.h.process_start_boot_ns = second;
+    made.input.clocks.changes = {{{5 * second}, {5 * second}, 3600 * second, 0},
+                                 {{7 * second}, {7 * second + 3600 * second}, 0, -60 * std::int64_t{second}}};
+    const auto lines = made.timeline();
+    ASSERT_EQ(lines.size(), 6u);
+    std::vector<std::string> walls;
+    for (const auto &line : lines)
+        walls.push_back(line["wall"].get<std::string>().substr(11, 8));
+    EXPECT_THAT(walls, ElementsAre("13:07:44", "14:07:45", "14:07:46", "14:06:47", "14:06:48", walls[5]));
+    EXPECT_EQ(lines[1]["kind"], "clock");
+    EXPECT_EQ(lines[1]["name"], "slept");
+    EXPECT_EQ(lines[1]["slept_ns"], 3600 * second);
+    EXPECT_TRUE(lines[1]["tid"].is_null());
+    EXPECT_EQ(lines[3]["set_by_ns"], -60 * std::int64_t{second});
+}
+
 TEST(RenderTimeline, InFlightHasNoResult) {
     Made made;
     made.add_call(call(SYS_read, 9 * second, 12345, {3, 0x10, 99}, IN_FLIGHT));

@@ -25,11 +25,25 @@ crash() {
 sleep 100000 & # older than the daemon's second life
 old=$!
 
+sleep 100000 & # older than the clock's changes
+older=$!
+born=$(date +%s)
+
 for by in '-1 hour' '+3 hours' '-2 days'; do
     date -s "$by" > /dev/null
     crash
     joined "after $by" $pid
 done
+
+stage "what was before the clock was set"
+kill -SEGV $older
+joined "older than that" $older
+began=$(date -d "$(incident 'd["process"]["start_time"]')" +%s)
+check "its start is told as the clock showed it then ($((began - born)) s)" test $((began - born)) -le 2 -a $((born - began)) -le 2
+changes=$(incidentctl timeline "$(incident 'd["id"]')" --kind clock)
+has "the timeline has the changes: backwards" 'the clock was set by -1.00 h' "$changes"
+has "forwards" 'the clock was set by \+3.00 h' "$changes"
+has "by days" 'the clock was set by -2.00 d' "$changes"
 
 stage "while a core is written"
 for by in '-1 hour' '+3 hours'; do
