@@ -42,6 +42,7 @@ struct Assembly {
 struct AssemblyCounters {
     std::uint64_t suppressed = 0; // firings that limits held back
     std::uint64_t unmatched = 0;  // triggers no rule wanted
+    std::uint64_t unknown = 0;    // triggers of processes that are gone and of which no rule could be told
     std::uint64_t joined = 0;     // firings that are named in the bundle of another one, which was being made
     std::uint64_t outdated = 0;   // triggers of rules that were changed or removed before they were read
 };
@@ -105,6 +106,7 @@ private:
     void on_gone(const bpf::event_header &event);
     void on_watch(const bpf::watch_event &event);
     void on_oom(const bpf::oom_event &event);
+    bool is_lost(const rules::ProcessFacts &facts) const;
     void tell_of_dump(Assembly &assembly, const Occurrence &occurrence);
     void ask_rules(Assembly &assembly, const rules::Event &event);
     void fire(Assembly &assembly, const rules::Decision &decision);

@@ -1,7 +1,9 @@
 // Handles processes that live on: what made a rule fire, and the snapshot of all their threads.
 #include "daemon/assemble/assembly.h"
 
+#include "capture/collect/collect.h"
 #include "capture/decode/kernel_path.h"
+#include "capture/os/proc_stat.h"
 #include "daemon/facts/facts.h"
 #include "daemon/os/clocks.h"
 #include "rules/model/user.h"
@@ -30,6 +32,14 @@ void add_signal(const capture::Trigger &trigger, bpf::death_event &event) {
 
 } // namespace
 
+// What it executed is not known, and cannot become known any more.
+bool Assembler::is_lost(const rules::ProcessFacts &facts) const {
+    if (!facts.exe.empty() || facts.pid == 0)
+        return false; // the idle task
+    const auto live = capture::identify(os_, facts.pid);
+    return !live || live->start_ticks != capture::start_ticks_of({facts.start_boot_ns});
+}
+
 void Assembler::occur(Occurrence occurrence) {
     listener_.before_rules(occurrence);
     Assembly assembly;
@@ -53,7 +63,7 @@ void Assembler::occur(Occurrence occurrence) {
     if (!assembly.rule && occurrence.dumped)
         tell_of_dump(assembly, occurrence);
     if (!assembly.rule) {
-        ++counters_.unmatched;
+        ++(is_lost(assembly.facts) ? counters_.unknown : counters_.unmatched);
         return;
     }
     const auto &subject = event.h;

@@ -12,7 +12,7 @@ namespace {
 std::string grouped(double value) {
     std::string digits = fmt::format("{:.0f}", value);
     for (auto at = static_cast<std::ptrdiff_t>(digits.size()) - 3; at > 0; at -= 3)
-        digits.insert(static_cast<std::size_t>(at), ",");
+        digits.insert(static_cast<std::size_t>(at), 1, ',');
     return digits;
 }
 

@@ -167,6 +167,11 @@ std::string status_json(const StatusInput &input) {
         status["losses"].push_back({{"where", "triggers of rules that are no more"},
                                     {"reason", "a reload had changed or removed the rule before they were read"},
                                     {"count", input.assemblies.outdated}});
+    if (input.assemblies.unknown)
+        status["losses"].push_back(
+            {{"where", "triggers of processes that were not known"},
+             {"reason", "they had ended before they were looked at, so it is not known whether rules are about them"},
+             {"count", input.assemblies.unknown}});
     return status.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 

@@ -90,7 +90,7 @@ class HandClock final : public Clock {
 public:
     std::uint64_t monotonic_ns() const override { return now_ns; }
     capture::Clocks read(std::string boot_id) const override {
-        return {{now_ns}, {now_ns}, {now_ns}, std::move(boot_id)};
+        return {{now_ns}, {now_ns}, {now_ns}, std::move(boot_id), {}};
     }
     std::uint64_t now_ns = 100 * one_second;
 };
@@ -370,6 +370,22 @@ TEST_F(AssemblerTest, OfAProcessThatLivesOnAllThreadsAreLookedAt) {
     EXPECT_EQ(ready[0].input.process.threads[0].tid, sibling) << "the thread that it happened in stands first";
     EXPECT_THAT(recorder.released, IsEmpty()) << "a living thread keeps its ring";
     EXPECT_THAT(recorder.forgotten, IsEmpty());
+}
+
+// Nobody knows whether the rule is about it: that is neither a match nor none.
+TEST_F(AssemblerTest, ATriggerOfAProcessThatIsGoneAndWasNeverKnownIsCounted) {
+    begin(std::string(slow_rule) + "match = { exe = [\"/usr/bin/server\"] }\n");
+    assembler->occur(slow_call(clock.now_ns));
+    EXPECT_EQ(assembler->counters().unknown, 1u);
+    Occurrence known = slow_call(clock.now_ns);
+    known.event.process.exe = "/usr/bin/other";
+    assembler->occur(std::move(known));
+    Occurrence of_idle_task = slow_call(clock.now_ns);
+    of_idle_task.event.process.pid = 0;
+    assembler->occur(std::move(of_idle_task));
+    EXPECT_EQ(assembler->counters().unknown, 1u);
+    EXPECT_EQ(assembler->counters().unmatched, 2u);
+    EXPECT_THAT(ready, IsEmpty());
 }
 
 // While somebody's events come faster than they can be handled, there is no end to wait for.

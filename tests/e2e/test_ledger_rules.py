@@ -14,6 +14,8 @@ from lib.wait import until
 
 SMALL = '[record]\nring_buffer = "64KiB"\n'
 BEYOND_THE_RING_BUFFER = "ring buffer: a rule's trigger"
+# Where others had used up the questions of a second, and the process had ended before the daemon went on.
+UNKNOWN = "triggers of processes that were not known"
 
 
 def loops(tmp_path):
@@ -52,7 +54,7 @@ def settled(watcher, truth):
 
 
 def lost(status):
-    return sum(loss["count"] for loss in status["losses"] if loss["where"] == BEYOND_THE_RING_BUFFER)
+    return sum(loss["count"] for loss in status["losses"] if loss["where"] in (BEYOND_THE_RING_BUFFER, UNKNOWN))
 
 
 def assert_firings_are_accounted(status):
