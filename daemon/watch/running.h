@@ -2,8 +2,8 @@
 // could tell of it.
 #pragma once
 
-#include "capture/os/process_ref.h"
 #include "capture/os/os_roots.h"
+#include "capture/os/process_ref.h"
 #include "capture/os/program.h"
 #include "daemon/record/recorder.h"
 

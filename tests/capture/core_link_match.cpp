@@ -167,7 +167,8 @@ TEST(CoreMatch, ContradictionsAreOthersDeaths) {
     none([](auto &d, auto &) { d.started.ns = DEATH + 3 * S; }, "older than the process");
 }
 
-// Between a death and its entry the clock may be set, by hours when a machine without a battery first hears of the time.
+// Between a death and its entry the clock may be set, by hours when a machine without a battery first hears of the
+// time.
 TEST(CoreMatch, TheClockMayBeSetMeanwhile) {
     const auto written = [](std::int64_t wall, std::int64_t monotonic) {
         return changed([=](auto &d, auto &e) {

@@ -15,9 +15,8 @@ std::optional<std::vector<std::uint32_t>> heaps_that_give_way(std::vector<HeldHe
     while (free < bytes) {
         const auto sum = [](const auto &one) { return one.second; };
         const auto most = std::ranges::max_element(sums.rbegin(), sums.rend(), {}, sum); // root's as the last
-        const auto last = std::ranges::max_element(held, {}, [&](const HeldHeap &one) {
-            return one.user == most->first ? one.since + 1 : 0;
-        });
+        const auto last = std::ranges::max_element(
+            held, {}, [&](const HeldHeap &one) { return one.user == most->first ? one.since + 1 : 0; });
         if (most->first == user || last == held.end() || most->second - last->bytes < gets)
             return std::nullopt;
         most->second -= last->bytes;
