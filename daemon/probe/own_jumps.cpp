@@ -15,6 +15,7 @@ constexpr std::size_t longest = 15;        // bytes of an instruction
 constexpr std::size_t looked_at = 4;       // of one, here: code may end behind the return
 constexpr std::size_t instructions_to = 4; // between the load and the jump: other registers are loaded, pops aside
 constexpr std::size_t hits_max = 64;
+constexpr std::uint64_t function_max = 1u << 20; // bytes of one that is decoded from its beginning
 
 constexpr std::array<std::string_view, 7> followed = {"longjmp",     "_longjmp",   "siglongjmp", "__longjmp_chk",
                                                       "FPC_LONGJMP", "setcontext", "swapcontext"};
@@ -71,19 +72,40 @@ bool goes_on_there(Code code) {
     return false;
 }
 
-// The name of the last function that begins at the address or below.
-std::string function_before(const ElfImage &image, LinkAddress address) {
-    std::string name;
+struct Function {
+    std::string name; // "" if none is known
     LinkAddress begin;
+    std::uint64_t size = 0;
+};
+
+// The last function that begins at the address or below.
+Function function_before(const ElfImage &image, LinkAddress address) {
+    Function last;
     (void)image.walk_symbols([&](const ElfSymbol &symbol) {
         if (symbol.defined && symbol.type == STT_FUNC && symbol.address <= address &&
-            (name.empty() || symbol.address > begin)) {
-            begin = symbol.address;
-            name = symbol.name;
-        }
+            (last.name.empty() || symbol.address > last.begin))
+            last = {std::string(symbol.name), symbol.address, symbol.size};
         return true;
     });
-    return name;
+    return last;
+}
+
+// In the midst of an instruction the bytes of a number may look like such a load by chance: one in tens of megabytes
+// does.  Where it cannot be told, it may be one.
+bool is_in_an_instruction(const ElfImage &image, const Function &function, LinkAddress address) {
+    const std::uint64_t distance = address - function.begin;
+    if (function.name.empty() || distance >= function.size || distance > function_max)
+        return false;
+    const auto bytes = image.bytes(function.begin, distance + longest);
+    for (std::size_t at = 0; at < bytes.size();) {
+        if (at >= distance)
+            return at != distance;
+        const auto instruction = capture::decode_x86(Code(bytes).subspan(at));
+        if (!instruction)
+            return false; // data between code
+        at += instruction->length;
+    }
+    return false;
 }
 
 } // namespace
@@ -97,7 +119,11 @@ bool has_own_jumps(const ElfImage &image) {
                 hits.push_back(address + i);
         return hits.size() < hits_max;
     });
-    return std::ranges::any_of(hits, [&](LinkAddress hit) { return !is_seen(function_before(image, hit)); }) &&
+    return std::ranges::any_of(hits,
+                               [&](LinkAddress hit) {
+                                   const Function function = function_before(image, hit);
+                                   return !is_seen(function.name) && !is_in_an_instruction(image, function, hit);
+                               }) &&
            !is_llvm_unwinder(image);
 }
 

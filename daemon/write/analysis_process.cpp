@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <linux/capability.h>
-#include <poll.h>
 #include <spawn.h>
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
@@ -77,9 +76,8 @@ public:
         ::setpriority(PRIO_PROCESS, static_cast<id_t>(child_), low_priority);
         const rlimit answer{answer_max, answer_max};
         ::prlimit(child_, RLIMIT_FSIZE, &answer, nullptr);
-        ended_ = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, child_, 0)));
         std::vector<UniqueFd> files;
-        files.emplace_back(::fcntl(ended_.get(), F_DUPFD_CLOEXEC, 0));
+        files.emplace_back(static_cast<int>(::syscall(SYS_pidfd_open, child_, 0)));
         if (!files.back()) {
             const int error = errno;
             (void)end();
@@ -97,14 +95,15 @@ public:
         if (!ended)
             ::kill(-child_, SIGKILL); // it leads a group of its own: what it started ends with it
         // A read from a dead file system may last beyond SIGKILL, and this process is not to wait as long.
-        pollfd ends{ended_.get(), POLLIN, 0};
-        if (ended_ && capture::retry([&] { return ::poll(&ends, 1, patience_with_killed_ms); }) == 0) {
-            hangs_ = true;
-            return fail("it was killed and does not end: it hangs in the kernel");
-        }
-        const pid_t child = std::exchange(child_, 0);
         int status = 0;
-        capture::retry([&] { return ::waitpid(child, &status, 0); });
+        for (int waited = 0; ::waitpid(child_, &status, WNOHANG) == 0; ++waited) {
+            if (waited == patience_with_killed_ms) {
+                hangs_ = true;
+                return fail("the analysing program was killed and does not end: it hangs in the kernel");
+            }
+            ::usleep(1000);
+        }
+        child_ = 0;
         if (WIFSIGNALED(status))
             return fail(fmt::format("the analysing program was killed by signal {}", WTERMSIG(status)));
         if (WEXITSTATUS(status) != 0)
@@ -115,7 +114,6 @@ public:
 private:
     std::string program_, state_;
     pid_t child_ = 0;
-    UniqueFd ended_;     // of the child, a pidfd
     bool hangs_ = false; // the child has been killed and is still there
 };
 

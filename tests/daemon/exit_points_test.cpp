@@ -51,6 +51,14 @@ protected:
 
 constexpr const char *throwing = "int main(int c, char **) { try { if (c > 9) throw c; } catch (int) {} return 0; }\n";
 
+TEST_F(Exits, ANumberWithTheShapeOfAJumpIsNone) {
+    // 48 8b 26 c3: mov (%rsi), %rsp; ret
+    const std::string source = "__asm__(\".type number, @function\\nnumber: movabs $0x11c3268b48, %rax\\nret\\n"
+                               ".size number, .-number\");\nint main() { return 0; }\n";
+    EXPECT_THAT(of(source, "").hidden, IsEmpty());
+    EXPECT_THAT(of(source, "-s").hidden, HasSubstr("jumps of its own")) << "it cannot be told where it begins";
+}
+
 TEST_F(Exits, JumpsOfItsOwnAreSeenByTheirShape) {
     const std::string main = "int main() { return 0; }\n";
     EXPECT_THAT(of("void leave(void **to) { __builtin_longjmp(to, 1); }\n" + main, "").hidden,

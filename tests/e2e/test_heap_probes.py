@@ -124,10 +124,14 @@ def test_the_heaps_of_one_user_give_way(daemon):
 
 def test_one_that_waits_beside_a_loop_of_forks(daemon):
     """Its user's processes use up what the kernel side tells of them in a second, and it makes no call at which it would
-    tell later: it is found all the same, and so are those that execute the program there."""
-    signals = '[[rule]]\nname = "dumps"\non = "signal"\nsignals = ["SIGUSR1"]\nfatal = false\ndump = "SIGABRT"\n'
-    watcher = daemon(rules=rule(victim("heap"), "sizes") + signals + f"match = {{ uid = [{EVE}] }}\n",
-                     config=config() + "[safety]\nallow_dump = true\n")
+    tell later: it is found all the same."""
+    # Each process that a rule may dump asks for its permit.
+    dumps = (
+        '[[rule]]\nname = "dumps"\non = "syscall"\nsyscall = ["openat"]\nerrno = ["ELOOP"]\ndump = "SIGABRT"\n'
+        f"match = {{ uid = [{EVE}] }}\n"
+    )
+    rules, settings = rule(victim("heap"), "sizes") + dumps, config() + "[safety]\nallow_dump = true\n"
+    watcher = daemon(rules=rules, config=settings)
     loop = "while :; do /bin/true; done"
     with running("sh", "-c", loop, user=EVE, cwd="/"), running("sh", "-c", loop, user=EVE, cwd="/"):
         refused = f"share of uid {EVE}: other events"
