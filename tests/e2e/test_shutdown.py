@@ -10,8 +10,10 @@ from lib.wait import PATIENCE, until
 
 
 def left_behind(daemon):
-    """What is under incidents/ and is no committed bundle nor the reserve of space."""
-    return [path.name for path in (daemon.state / "incidents").iterdir() if path.name.startswith(".") and path.name != ".reserve"]
+    """What is under incidents/ and is no committed bundle, nor the mark of one that is yet to be told of, nor the reserve
+    of space."""
+    names = [path.name for path in (daemon.state / "incidents").iterdir() if path.name.startswith(".")]
+    return [name for name in names if name != ".reserve" and not name.startswith(".unreported-")]
 
 
 def assert_only_whole_bundles(daemon):
