@@ -76,6 +76,17 @@ ssize_t receive_with(int socket, std::span<char> bytes, std::vector<UniqueFd> &f
     return got;
 }
 
+// Where memory is short for a moment, what was sent waits.
+ssize_t receive_in_time(int socket, std::span<char> bytes, std::vector<UniqueFd> &files) {
+    constexpr int tries = 500; // five seconds
+    ssize_t got = receive_with(socket, bytes, files);
+    for (int i = 0; got < 0 && i < tries; ++i) {
+        ::usleep(10'000);
+        got = receive_with(socket, bytes, files);
+    }
+    return got;
+}
+
 std::span<const char> bytes_of(const auto &object) {
     return {reinterpret_cast<const char *>(&object), sizeof(object)};
 }
@@ -142,9 +153,9 @@ int fill_up(int socket) {
     std::vector<char> request(role.request_bytes + 1);
     for (;;) {
         std::vector<UniqueFd> files;
-        const ssize_t got = receive_with(socket, request, files);
+        const ssize_t got = receive_in_time(socket, request, files);
         if (got <= 0)
-            ::_exit(0);
+            ::_exit(got == 0 ? 0 : 1);
         bool keeps = false;
         if (static_cast<std::size_t>(got) == role.request_bytes)
             answer(socket, serve({request.data(), role.request_bytes},
@@ -188,6 +199,11 @@ Servant::~Servant() {
     }
 }
 
+// An answer that has not been read would be taken for the next one's.
+void Servant::end_it() const {
+    ::syscall(SYS_pidfd_send_signal, ended_.get(), SIGKILL, nullptr, 0);
+}
+
 Servant::Answer Servant::ask(std::span<const char> request, int file) {
     const std::lock_guard lock(mutex_);
     auto head = std::make_unique<Head>();
@@ -196,12 +212,17 @@ Servant::Answer Servant::ask(std::span<const char> request, int file) {
         return fail(errno == EPIPE ? Error{name_ + " has ended", EPIPE} : Error::system("asking " + name_));
     pollfd waits{socket_.get(), POLLIN, 0};
     if (capture::retry([&] { return ::poll(&waits, 1, static_cast<int>(patience_.count())); }) == 0) {
-        ::syscall(SYS_pidfd_send_signal, ended_.get(), SIGKILL, nullptr,
-                  0); // its answer would be taken for the next one's
+        end_it();
         return fail(fmt::format("{} did not answer within {} s", name_, patience_.count() / 1000));
     }
-    if (receive_with(socket_.get(), room_of(*head), files) != sizeof(Head))
+    const ssize_t got = receive_in_time(socket_.get(), room_of(*head), files);
+    if (got == 0)
         return fail(name_ + " has ended");
+    if (got != sizeof(Head)) {
+        const Error error = Error::system("the answer of " + name_);
+        end_it();
+        return fail(error);
+    }
     if (head->failed)
         return fail(
             Error{std::string(head->text.data(), std::min<std::size_t>(head->length, head->text.size())), head->code});

@@ -48,6 +48,7 @@ public:
 private:
     Servant(const Role &role, UniqueFd socket, UniqueFd ended)
         : name_(role.name), patience_(role.patience), socket_(std::move(socket)), ended_(std::move(ended)) {}
+    void end_it() const;
     std::string name_;
     std::chrono::milliseconds patience_;
     std::mutex mutex_; // of a question and its answer

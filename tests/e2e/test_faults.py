@@ -305,6 +305,10 @@ def test_faults(traced, record_property):
 # By role and call, which of them (-1: the last of a capture), how it fails, and what is logged.
 FAILED_BEFORE = {
     "its analysis": [
+        # Who starts the analyser ended, and with it the daemon.
+        ("tool", "recvmsg", 2, "EIO", ""),
+        # Each later answer was taken for that of the request before it.
+        ("thread", "recvmsg", 1, "EIO", ""),
         # The analyser had ended, and was waited for until its patience of a minute was over.
         ("tool", "pidfd_open", 1, "EMFILE", "not analysed: a pidfd of the tool"),
     ],
