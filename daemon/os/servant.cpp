@@ -45,10 +45,7 @@ bool send_with(int socket, std::span<const char> bytes, const Files &files) {
         head->cmsg_len = CMSG_LEN(files.size() * sizeof(int));
         std::memcpy(CMSG_DATA(head), files.data(), files.size() * sizeof(int));
     }
-    ssize_t sent;
-    do
-        sent = ::sendmsg(socket, &message, MSG_NOSIGNAL);
-    while (sent < 0 && errno == EINTR);
+    const ssize_t sent = capture::retry([&] { return ::sendmsg(socket, &message, MSG_NOSIGNAL); });
     return sent == static_cast<ssize_t>(bytes.size());
 }
 
@@ -61,10 +58,7 @@ ssize_t receive_with(int socket, std::span<char> bytes, std::vector<UniqueFd> &f
     message.msg_iovlen = 1;
     message.msg_control = control;
     message.msg_controllen = sizeof(control);
-    ssize_t got;
-    do
-        got = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-    while (got < 0 && errno == EINTR);
+    const ssize_t got = capture::retry([&] { return ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC); });
     for (cmsghdr *head = CMSG_FIRSTHDR(&message); got >= 0 && head; head = CMSG_NXTHDR(&message, head)) {
         if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS)
             continue;
