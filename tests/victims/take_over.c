@@ -1,5 +1,5 @@
-// take_over PID PROGRAM [ARGUMENT]: makes that process execute a program, with the rights that it has by now, as whoever
-// runs code of his own in it could.  It must be stopped in, or come to, user space soon.
+// take_over PID PROGRAM [ARGUMENT]: makes that process execute a program, with the rights that it has by now, as
+// whoever runs code of his own in it could.  It must be stopped in, or come to, user space soon.
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <stdio.h>

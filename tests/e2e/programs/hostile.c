@@ -1,5 +1,5 @@
-/* hostile KIND [NUMBER [large]]: makes itself hard to look at, says "ready", waits for the end of its input, and dies of a null
- * pointer. */
+/* hostile KIND [NUMBER [large]]: makes itself hard to look at, says "ready", waits for the end of its input, and dies
+ * of a null pointer. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
