@@ -232,8 +232,10 @@ bool belongs_to(const struct stat &st, std::string_view uids) {
 Outcome collect_perf_map(const Target &target) {
     constexpr std::uint64_t cap = 16u << 20;
     const UniqueFd root(::openat(target.dir.live(), "root", O_PATH | O_DIRECTORY | O_CLOEXEC));
-    if (target.own_pid.empty() || !root)
-        return {true, "", {}};
+    if (!root)
+        return failed(Error::system("root"));
+    if (target.own_pid.empty())
+        return {false, "its name is not known without the pid that status has", {}};
     const std::string path = "tmp/perf-" + target.own_pid + ".map";
     const UniqueFd file = open_beneath(root.get(), path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
     if (!file && errno == ENOENT)

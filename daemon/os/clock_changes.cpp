@@ -38,22 +38,22 @@ std::int64_t difference(std::uint64_t later, std::uint64_t earlier) {
 ClockChanges::ClockChanges(Read read)
     : read_(read ? std::move(read) : read_together),
       timer_(::timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK)), last_(read_()) {
-    arm();
+    if (!arm())
+        timer_.reset();
 }
 
 // It never expires, and is cancelled when the clock is set or the machine has slept (timerfd_create(2)).
-void ClockChanges::arm() {
+bool ClockChanges::arm() {
     itimerspec never{};
     never.it_value.tv_sec = std::numeric_limits<time_t>::max() / 2;
-    if (timer_ && ::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &never, nullptr) != 0)
-        timer_.reset();
+    return timer_ && ::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &never, nullptr) == 0;
 }
 
 void ClockChanges::look() {
     note(read_());
     std::uint64_t expired = 0;
     if (timer_ && ::read(timer_.get(), &expired, sizeof(expired)) < 0 && errno == ECANCELED)
-        arm();
+        (void)arm(); // which succeeded before
 }
 
 void ClockChanges::note(const capture::Clocks &now) const {

@@ -31,7 +31,7 @@ private:
     static constexpr std::int64_t jump_ns = 100'000'000; // less is taken for a correction
 
     void note(const capture::Clocks &now) const;
-    void arm();
+    bool arm();
 
     Read read_;
     UniqueFd timer_;

@@ -96,7 +96,8 @@ void close_all_but(bool (*needs)(std::string_view), int socket) {
         return;
     for (const std::uint32_t number : *numbers) {
         char link[64] = {};
-        (void)!::readlinkat(directory.get(), std::to_string(number).c_str(), link, sizeof(link) - 1);
+        if (::readlinkat(directory.get(), std::to_string(number).c_str(), link, sizeof(link) - 1) < 0)
+            continue; // it was to read the others
         const int fd = static_cast<int>(number);
         if (!(needs && needs(link)) && fd != socket && fd > STDERR_FILENO && fd != directory.get())
             ::close(fd);

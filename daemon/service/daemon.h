@@ -92,8 +92,8 @@ private:
     std::optional<CostControl> costs_;
     std::optional<Assembler> assembler_;
     std::optional<Control> control_;
-    std::optional<EventLoop> loop_;
     std::unique_ptr<EventReader> reader_;
+    std::optional<EventLoop> loop_; // the last, so that it ends before the descriptors that it waits for are closed
     EventLoop::Timer tend_timer_, watch_timer_, second_timer_, cost_timer_;
 };
 

@@ -212,7 +212,9 @@ TEST_F(CollectSpoiled, APerfMapOfAnotherUserIsNotRead) {
     if (::geteuid() != 0)
         GTEST_SKIP() << "needs root, to give files away";
     std::filesystem::remove(at("root"));
+    EXPECT_FALSE(result(collect(), "perf_map")->ok) << "nobody could look for it";
     std::filesystem::create_directories(at("root") + "/tmp");
+    EXPECT_FALSE(result(collect(), "perf_map")->ok) << "nor without its own pid";
     write("status", file(collect(), "process/status") + "NSpid:\t1234\t7\n");
     const std::string map = at("root") + "/tmp/perf-7.map";
     EXPECT_TRUE(result(collect(), "perf_map")->ok) << "there is none";

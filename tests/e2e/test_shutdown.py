@@ -69,3 +69,17 @@ def test_incidents_outlive_the_daemon(daemon):
     first.incident(died.pid)
     first.stop()
     assert first.ctl.json("info", died.pid)["process"]["pid"] == died.pid
+
+
+@pytest.mark.slow
+def test_no_descriptor_is_used_after_it_was_closed(daemon, tmp_path):
+    """Its number may be another's by then.  The event loop forgot its descriptors after some had been closed."""
+    log = tmp_path / "strace"
+    calls = "trace=epoll_ctl,close,read,write,recvmsg,sendmsg,fstat"
+    traced = daemon(prefix=["strace", "-D", "-f", "-qq", "-o", str(log), "-e", calls])
+    died = run(victim("die"), "null-read")
+    traced.explained_incident(died.pid)
+    traced.stop()
+    lines = log.read_text(errors="replace").splitlines()
+    assert any("epoll_ctl" in line for line in lines)
+    assert [line for line in lines if "EBADF" in line] == []
