@@ -41,8 +41,10 @@ Result<EventLoop> EventLoop::create() {
 
 Status EventLoop::on_readable(int fd, Callback callback) {
     callbacks_.push_back(std::move(callback));
-    return checked(sd_event_add_io(event_.get(), nullptr, fd, EPOLLIN, run_io, &callbacks_.back()),
-                   "watching a descriptor");
+    sd_event_source *source = nullptr;
+    const int error = sd_event_add_io(event_.get(), &source, fd, EPOLLIN, run_io, &callbacks_.back());
+    descriptors_.emplace_back(source);
+    return checked(error, "watching a descriptor");
 }
 
 Status EventLoop::block_signals(std::initializer_list<int> numbers) {

@@ -10,6 +10,7 @@
 #include <initializer_list>
 #include <list>
 #include <memory>
+#include <vector>
 
 namespace incident::daemon {
 
@@ -36,13 +37,19 @@ public:
     void watchdog(); // feeds systemd's watchdog, if it is on
     Status run();
     void stop();
+    // Before descriptors that it waits for are closed, and their numbers are another's.  Timers may still be armed.
+    void forget_descriptors() { descriptors_.clear(); }
 
 private:
     struct Free {
         void operator()(sd_event *event) const { sd_event_unref(event); }
     };
+    struct Forget {
+        void operator()(sd_event_source *source) const { sd_event_source_disable_unref(source); }
+    };
     std::unique_ptr<sd_event, Free> event_;
     std::list<Callback> callbacks_; // a list, because sources point at its elements
+    std::vector<std::unique_ptr<sd_event_source, Forget>> descriptors_;
 };
 
 } // namespace incident::daemon

@@ -251,7 +251,7 @@ Status Daemon::run() {
     sd_notify(0, "READY=1");
     tell_manager();
     const auto ran = loop_->run();
-    loop_.reset(); // before the descriptors that it waited for are closed, and their numbers another's
+    loop_->forget_descriptors();
     sd_notify(0, "STOPPING=1\nSTATUS=Writing the incidents under way");
     finish();
     if (!ended_because_.empty())
