@@ -59,11 +59,13 @@ void Assembler::occur(Occurrence occurrence) {
     assembly.last_event_ns = assembly.input.clocks.monotonic.ns;
     assembly.context_expected = occurrence.captured;
     assembly.dumped = occurrence.dumped;
+    const std::uint64_t matches_before = rules_.engine.matched();
     ask_rules(assembly, occurrence.event);
+    const bool matched = rules_.engine.matched() != matches_before;
     if (!assembly.rule && occurrence.dumped)
         tell_of_dump(assembly, occurrence);
     if (!assembly.rule) {
-        ++(is_lost(assembly.facts) ? counters_.unknown : counters_.unmatched);
+        ++(!matched && is_lost(assembly.facts) ? counters_.unknown : counters_.unmatched);
         return;
     }
     const auto &subject = event.h;

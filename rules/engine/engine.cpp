@@ -71,6 +71,13 @@ RuleCounters Engine::counters(std::string_view rule) const {
     return found == index_.end() ? RuleCounters{} : memory_[found->second].rule.counters();
 }
 
+std::uint64_t Engine::matched() const {
+    std::uint64_t sum = 0;
+    for (const Memory &memory : memory_)
+        sum += memory.rule.counters().matched;
+    return sum;
+}
+
 void Engine::replace(std::vector<Rule> rules) {
     std::vector<Memory> memory;
     std::map<std::string, std::size_t, std::less<>> index;

@@ -133,6 +133,7 @@ public:
     std::span<const Rule> rules() const { return rules_; }
     const Rule *rule(std::string_view name) const;
     RuleCounters counters(std::string_view rule) const;
+    std::uint64_t matched() const; // of all rules together, so far
 
     // True if an enabled rule could match this process and wants it recorded: then the process is watched. Rules that
     // have only reclaim or txg_sync conditions do not want that, unless their `match` names processes.

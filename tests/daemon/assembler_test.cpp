@@ -388,6 +388,17 @@ TEST_F(AssemblerTest, ATriggerOfAProcessThatIsGoneAndWasNeverKnownIsCounted) {
     EXPECT_THAT(ready, IsEmpty());
 }
 
+// What it executed is not known, but its name is.
+TEST_F(AssemblerTest, AMatchThatDoesNotFireIsNotUnknown) {
+    begin(std::string(slow_rule) + "match = { comm = [\"server\"] }\nlimit = { per_hour = 1, by = \"rule\" }\n");
+    assembler->occur(slow_call(clock.now_ns));
+    assembler->occur(slow_call(clock.now_ns));
+    EXPECT_EQ(assembler->counters().unknown, 0u) << "held back by the limit";
+    begin(std::string(slow_rule) + "match = { comm = [\"server\"] }\ncount = 3\nwindow = \"10s\"\n");
+    assembler->occur(slow_call(clock.now_ns));
+    EXPECT_EQ(assembler->counters().unknown, 0u) << "two more are needed";
+}
+
 // While somebody's events come faster than they can be handled, there is no end to wait for.
 TEST_F(AssemblerTest, WhereEventsNeverEndTheDeadlineCloses) {
     begin(slow_rule);

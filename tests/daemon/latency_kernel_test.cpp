@@ -150,15 +150,17 @@ TEST_F(LatencyInKernel, ASlowCallIsReportedWithItsArgumentsResultAndWhereTimeWen
 }
 
 TEST_F(LatencyInKernel, SpinningIsRunningNotBlocked) {
-    Victim victim({"spin", "2", "30"});
+    Victim victim({"spin", "8", "30"});
     probe(0, "probed_spin", 10 * ms, victim);
     victim.run();
     consume();
-    ASSERT_THAT(events, SizeIs(2));
+    ASSERT_THAT(events, SizeIs(8));
+    std::uint64_t blocked_least = ~0ull; // on a machine short of memory a page of its code may be waited for
     for (const auto &event : events) {
         EXPECT_EQ(event.running_ns + event.runnable_ns + event.blocked_ns, event.elapsed_ns);
-        EXPECT_LE(event.blocked_ns, event.elapsed_ns / 10) << event.running_ns << ' ' << event.runnable_ns;
+        blocked_least = std::min<std::uint64_t>(blocked_least, event.blocked_ns);
     }
+    EXPECT_LE(blocked_least, 3 * ms);
 }
 
 TEST_F(LatencyInKernel, AFastCallIsNotReported) {
