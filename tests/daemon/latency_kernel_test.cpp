@@ -11,6 +11,7 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <optional>
 
 namespace incident::daemon {
@@ -150,17 +151,20 @@ TEST_F(LatencyInKernel, ASlowCallIsReportedWithItsArgumentsResultAndWhereTimeWen
 }
 
 TEST_F(LatencyInKernel, SpinningIsRunningNotBlocked) {
-    Victim victim({"spin", "8", "30"});
-    probe(0, "probed_spin", 10 * ms, victim);
-    victim.run();
-    consume();
-    ASSERT_THAT(events, SizeIs(8));
-    std::uint64_t blocked_least = ~0ull; // on a machine short of memory a page of its code may be waited for
+    const auto blocked = [](const bpf::latency_event &event) { return event.blocked_ns > event.elapsed_ns / 10; };
+    constexpr int tries = 5; // on a busy machine a page of the program may be waited for
+    for (int i = 0; i < tries && (i == 0 || std::ranges::any_of(events, blocked)); ++i) {
+        events.clear();
+        Victim victim({"spin", "2", "30"});
+        probe(0, "probed_spin", 10 * ms, victim);
+        victim.run();
+        consume();
+        ASSERT_THAT(events, SizeIs(2));
+    }
     for (const auto &event : events) {
         EXPECT_EQ(event.running_ns + event.runnable_ns + event.blocked_ns, event.elapsed_ns);
-        blocked_least = std::min<std::uint64_t>(blocked_least, event.blocked_ns);
+        EXPECT_LE(event.blocked_ns, event.elapsed_ns / 10) << event.running_ns << ' ' << event.runnable_ns;
     }
-    EXPECT_LE(blocked_least, 3 * ms);
 }
 
 TEST_F(LatencyInKernel, AFastCallIsNotReported) {
