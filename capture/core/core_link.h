@@ -85,8 +85,8 @@ public:
     ~CoreJournal();
 
 private:
-    CoreJournal();
     struct Impl;
+    explicit CoreJournal(std::unique_ptr<Impl> impl);
     std::unique_ptr<Impl> impl_;
 };
 

@@ -22,10 +22,10 @@ constexpr std::int64_t WINDOW = 60 * SECOND;
 // No stack starts further below its unrandomized top (arguments and environment).
 constexpr std::uint64_t STACK_SLACK = 8u << 20;
 
-enum class Match { Other, Window, Fits };
+enum class Fit { Other, Window, Fits };
 
 struct Judgement {
-    Match match = Match::Other;
+    Fit match = Fit::Other;
     std::string text; // why Other, what is missing, or what proves it
 };
 
@@ -139,7 +139,7 @@ Judgement judge(const CoreEntry &entry, const DeathIdentity &death, const CoreHa
     const bool same_image = stripped(death.auxv) == stripped(entry.auxv) && auxv_identifies(death.auxv);
     const std::int64_t late = delay(entry, death);
     if (std::string why = contradiction(entry, death, handler, late, same_image); !why.empty())
-        return {Match::Other, std::move(why)};
+        return {Fit::Other, std::move(why)};
 
     std::string missing;
     const auto lacks = [&](bool lacking, const std::string &what) {
@@ -159,8 +159,8 @@ Judgement judge(const CoreEntry &entry, const DeathIdentity &death, const CoreHa
     const bool same_vector = !death.auxv.empty() && !entry.auxv.empty(); // else it would contradict
     const std::string same = std::string("same boot, pid") + (same_vector ? ", auxiliary vector" : "");
     if (!missing.empty())
-        return {Match::Window, same + "; not proven: " + missing};
-    return {Match::Fits, same + ", signal" + (same_image ? "" : ", executable") + " and second"};
+        return {Fit::Window, same + "; not proven: " + missing};
+    return {Fit::Fits, same + ", signal" + (same_image ? "" : ", executable") + " and second"};
 }
 
 } // namespace
@@ -170,6 +170,12 @@ bool is_older(const CoreEntry &entry, const DeathIdentity &death) {
     if (death.at.ns != 0 && entry.written_at.ns != 0)
         return entry.written_at + SECOND < death.at;
     return entry.written + SECOND < death.time;
+}
+
+bool written_by_handler(const CoreEntry &entry, const CoreHandler &handler) {
+    DeathIdentity death;
+    death.uid = entry.writer_uid.value_or(~0u);
+    return writer_of(entry, death, handler) == Writer::Handler;
 }
 
 CoreEntry core_entry_of(const std::function<std::string(const char *name)> &field) {
@@ -212,14 +218,13 @@ bool auxv_identifies(std::string_view auxv) {
 
 CoreMatch match_core(const DeathIdentity &death, std::span<const CoreEntry> entries, const CoreHandler &handler) {
     CoreMatch best;
-    Match match = Match::Other;
+    Fit match = Fit::Other;
     std::uint64_t nearest = UINT64_MAX;
     std::size_t equals = 0; // entries that match as well as the best one
     bool contradict = false;
     // Beside an entry of systemd-coredump's, what a process of the user's own has sent counts for nothing.
     const bool by_handler = std::ranges::any_of(entries, [&](const CoreEntry &entry) {
-        return writer_of(entry, death, handler) == Writer::Handler &&
-               judge(entry, death, handler).match != Match::Other;
+        return writer_of(entry, death, handler) == Writer::Handler && judge(entry, death, handler).match != Fit::Other;
     });
     for (const CoreEntry &entry : entries) {
         if (by_handler && writer_of(entry, death, handler) == Writer::OfUser)
@@ -244,7 +249,7 @@ CoreMatch match_core(const DeathIdentity &death, std::span<const CoreEntry> entr
         }
     }
     const std::string whose = "pid " + std::to_string(death.process.pid) + " in this boot";
-    if (match == Match::Other) {
+    if (match == Fit::Other) {
         best.entry = nullptr;
         if (!best.reason.empty())
             best.rejected = "the nearest entry: " + best.reason;
@@ -259,8 +264,8 @@ CoreMatch match_core(const DeathIdentity &death, std::span<const CoreEntry> entr
         best.rejected = best.reason;
         return best;
     }
-    best.join = match == Match::Fits ? Join::Exact : Join::Window;
-    if (match == Match::Fits)
+    best.join = match == Fit::Fits ? Join::Exact : Join::Window;
+    if (match == Fit::Fits)
         best.reason += equals == 1 ? "; no other entry fits" : "; each entry that fits names this core";
     return best;
 }

@@ -48,6 +48,9 @@ struct CoreMatch {
 
 CoreMatch match_core(const DeathIdentity &death, std::span<const CoreEntry> entries, const CoreHandler &handler = {});
 
+// Whether systemd-coredump wrote the entry, whosever death it is about.
+bool written_by_handler(const CoreEntry &entry, const CoreHandler &handler);
+
 // Whether the entry was written before the death, so that it is of an earlier process of that number.
 bool is_older(const CoreEntry &entry, const DeathIdentity &death);
 

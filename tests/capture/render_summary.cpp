@@ -88,7 +88,7 @@ TEST(TerminalText, CutsAndEscapes) {
     EXPECT_EQ(terminal_text(""), "");
 }
 
-std::vector<std::string> lines_of(const std::string &text) {
+std::vector<std::string> summary_lines(const std::string &text) {
     std::vector<std::string> lines;
     for (std::size_t at = 0; at < text.size();) {
         const std::size_t end = text.find('\n', at);
@@ -113,7 +113,7 @@ TEST(RenderSummary, OneScreenWhateverHappened) {
     for (int i = 0; i < 20; ++i)
         made.collected.results.push_back({"c" + std::to_string(i), false, "no", 1});
     const std::string text = made.summary();
-    const auto lines = lines_of(text);
+    const auto lines = summary_lines(text);
     EXPECT_LE(lines.size(), 50u) << text;
     for (const std::string &line : lines) {
         EXPECT_LE(columns(line), 100u) << line;

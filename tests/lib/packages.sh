@@ -27,6 +27,7 @@ TEST_PACKAGES=(
     "${RUN_PACKAGES[@]}"
     python3-pytest python3-pytest-timeout binutils systemtap-sdt-dev strace perl redis-server stress-ng iproute2
     postgresql-15 elfutils debuginfod dwz lldb libc6-dbg python3-prometheus-client
+    systemd-journal-remote # makes journals with the entries that a test needs
     libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0
     python3-greenlet # coroutines that a program may load at any time
     golang-go rustc # programs whose calls leave in their own ways: goroutines, panics

@@ -1,0 +1,97 @@
+// Whose an entry is, by what journald attests of its sender, and what it says.
+#include "capture/journal/word_fields.h"
+
+#include <algorithm>
+
+namespace incident::capture {
+
+namespace {
+
+// A process's first line may have a time just before its start: the two are taken from different clocks.
+constexpr std::uint64_t start_slack_ns = 10'000'000;
+
+} // namespace
+
+const char *name_of(WordSource source) {
+    constexpr const char *names[] = {"unit", "process", "manager", "journald"};
+    return names[static_cast<std::size_t>(source)];
+}
+
+Speaker speaker_of(const std::string &boot_id, const Clocks &clocks, const ProcessRef &process, const std::string &unit,
+                   const std::string &cgroup) {
+    Speaker speaker{.boot_id = boot_id, .unit = unit, .cgroup = cgroup, .pid = 0, .started = {}};
+    // "/user.slice/user-1000.slice/user@1000.service/app.slice/x.service": her manager's, unless it is the manager
+    constexpr std::string_view manager = "/user@";
+    const std::size_t begin = cgroup.find(manager);
+    const std::size_t end = begin == std::string::npos ? begin : cgroup.find('/', begin + 1);
+    if (end != std::string::npos && !unit.starts_with("user@")) {
+        std::string_view name = std::string_view(cgroup).substr(begin + manager.size(), end - begin - manager.size());
+        if (name.ends_with(".service"))
+            speaker.user = whole_number<std::uint32_t>(name.substr(0, name.size() - sizeof(".service") + 1));
+    }
+    if (!process.start.ns) // else nothing tells its lines from those of an earlier process of that number
+        return speaker;
+    std::uint64_t age = clocks.boottime.ns - std::min(clocks.boottime.ns, process.start.ns);
+    for (const ClockChange &change : clocks.changes) // in which one of the two clocks stood still
+        if (process.start < change.at_boot)
+            age -= std::min(age, change.slept_ns);
+    speaker.pid = process.pid;
+    speaker.started = {clocks.monotonic.ns - std::min(clocks.monotonic.ns, age + start_slack_ns)};
+    return speaker;
+}
+
+std::optional<WordSource> source_of(const JournalField &field, MonotonicTime at, const Speaker &speaker) {
+    if (!field_is(field, "_BOOT_ID", speaker.boot_id))
+        return std::nullopt;
+    if (speaker.pid && at >= speaker.started && number_in<std::uint32_t>(field, "_PID") == speaker.pid)
+        return WordSource::Process;
+    if (speaker.unit.empty()) {
+        if (speaker.has_cgroup() && field_is(field, "_SYSTEMD_CGROUP", speaker.cgroup))
+            return WordSource::Unit;
+        return std::nullopt;
+    }
+    if (speaker.user) {
+        if (!field_is(field, "_UID", std::to_string(*speaker.user)))
+            return std::nullopt;
+        if (field_is(field, "_SYSTEMD_USER_UNIT", speaker.unit))
+            return WordSource::Unit;
+        if (field_is(field, "_SYSTEMD_UNIT", manager_unit(*speaker.user)) &&
+            field_is(field, "_SYSTEMD_USER_UNIT", "init.scope") && field_is(field, "USER_UNIT", speaker.unit))
+            return WordSource::Manager;
+        return std::nullopt;
+    }
+    if (field_is(field, "_SYSTEMD_UNIT", speaker.unit))
+        return WordSource::Unit;
+    if (field_is(field, "_PID", "1") && field_is(field, "_UID", "0") && field_is(field, "UNIT", speaker.unit))
+        return WordSource::Manager;
+    if (field_is(field, "_TRANSPORT", "driver") && field_is(field, "OBJECT_SYSTEMD_UNIT", speaker.unit))
+        return WordSource::Journald;
+    return std::nullopt;
+}
+
+std::optional<Word> word_of(const JournalField &field, MonotonicTime received, WallTime shown, const Speaker &speaker) {
+    const std::uint64_t lag = std::min(lag_of(field, shown), received.ns);
+    const auto source = source_of(field, received - lag, speaker);
+    if (!source)
+        return std::nullopt;
+    Word word;
+    word.source = *source;
+    word.at = received - lag;
+    word.shown = shown - lag;
+    word.pid = number_in<std::uint32_t>(field, "_PID");
+    word.uid = number_in<std::uint32_t>(field, "_UID");
+    word.priority = number_in<int>(field, "PRIORITY");
+    if (word.priority && (*word.priority < 0 || *word.priority > 7))
+        word.priority.reset();
+    constexpr std::size_t longest_name = 256;
+    word.identifier = field("SYSLOG_IDENTIFIER").value_or("");
+    if (word.identifier.empty())
+        word.identifier = field("_COMM").value_or("");
+    word.identifier.resize(std::min(word.identifier.size(), longest_name));
+    word.transport = field("_TRANSPORT").value_or("");
+    word.transport.resize(std::min(word.transport.size(), longest_name));
+    word.message = field("MESSAGE").value_or("");
+    return word;
+}
+
+} // namespace incident::capture
