@@ -11,6 +11,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -40,17 +41,20 @@ struct CollectLimits {
     std::uint32_t threads = 65536;
     bool environ = false;
     std::uint32_t uid = 0; // of the process: reads of it that hang are counted for this user (hanging.h)
+    // Whether the end of a file that standard output or error go to is wanted, by its path below the process's own
+    // root.  Empty: of none.  It is called on another thread, and owns what it uses.
+    std::function<bool(const std::string &path)> wants_log;
 };
 
 // Collects process/ of a process that may be dying.  Holds /proc/PID as a directory
 // descriptor and checks that it is this process (ProcessRef::is) before and after: what belongs to a reused pid is
 // thrown away. Files: maps status limits cgroup fds (JSON lines {fd,target,pos,flags}) smaps_rollup auxv cmdline comms
-// (JSON lines {tid,comm}) mountinfo io oom_score_adj stat exe cwd root ns (readlinks), and beside process/: cgroup/*
-// (memory.max, memory.current, memory.events, pids.* of its cgroup, v1 or v2; process/cgroup itself is
-// /proc/PID/cgroup). Reading runs on a thread of its own: a process whose mmap_lock is held hangs its reader. What has
-// not returned by the deadline is left behind and said to be so.
-// A process may execute another program while it is read.  Unless `program` is its last one, that is checked after each
-// file, and what is not proven to be of that program is thrown away.
+// (JSON lines {tid,comm}) mountinfo io oom_score_adj stat exe cwd root ns (readlinks), stdout and stderr if
+// limits.wants_log, and beside process/: cgroup/* (memory.max, memory.current, memory.events, pids.* of its cgroup, v1
+// or v2; process/cgroup itself is /proc/PID/cgroup). Reading runs on a thread of its own: a process whose mmap_lock is
+// held hangs its reader. What has not returned by the deadline is left behind and said to be so. A process may execute
+// another program while it is read.  Unless `program` is its last one, that is checked after each file, and what is not
+// proven to be of that program is thrown away.
 void collect_process(const OsRoots &os, const ProcessRef &process, const CollectLimits &limits, Collected &into,
                      const ProgramRef &program = {});
 

@@ -1,3 +1,4 @@
+#include "capture/collect/collect_logs.h"
 #include "capture/collect/collectors.h"
 #include "capture/os/dir_at.h"
 #include "capture/os/maps.h"
@@ -328,6 +329,12 @@ void collect_process(const OsRoots &os, const ProcessRef &process, const Collect
         {"perf_map", [target](const Deadline &) { return collect_perf_map(*target); }},
         {"cgroup_files", [target](const Deadline &) { return collect_cgroup(*target); }},
     };
+    if (limits.wants_log)
+        collectors.insert(std::ranges::find(collectors, "comms", &Collector::name),
+                          {"logs", [target](const Deadline &deadline) {
+                               return collect_logs(target->dir.live(), {target->process, target->limits.uid},
+                                                   target->limits.wants_log, deadline);
+                           }});
     if (limits.environ)
         collectors.insert(collectors.begin() + 4, file(target, "environ", Empty::MayBeGone));
     Checks checks{"process", [target] { return before(*target); }, [target] { return after(*target); }, {}};

@@ -173,7 +173,8 @@ std::string Redactor::file(const std::string &bundle_path, const std::string &by
         return bytes;
     if (bundle_path == "process/cmdline" || bundle_path == "process/environ")
         return separated(bytes);
-    if (bundle_path == "process/exe" || bundle_path == "process/cwd" || bundle_path == "process/root")
+    if (bundle_path == "process/stdout" || bundle_path == "process/stderr" || bundle_path == "process/exe" ||
+        bundle_path == "process/cwd" || bundle_path == "process/root")
         return text(bytes);
     if (bundle_path == "process/maps")
         return lines(bytes, &Redactor::maps_line);

@@ -44,7 +44,7 @@ public:
     // whole with spaces instead of NULs, so that "--password \\S+" works too.
     std::string separated(std::string_view original) const;
     // Redacts a collected file, by its path in the bundle: process/cmdline, environ, fds, maps, exe, cwd, root,
-    // mountinfo.  Other files are returned as they are.
+    // mountinfo, stdout, stderr.  Other files are returned as they are.
     std::string file(const std::string &bundle_path, const std::string &bytes) const;
     // Redacts memory: printable texts that match are overwritten with 'X', so that lengths stay.
     void memory(std::string &bytes) const;
