@@ -5,6 +5,7 @@
 #include "capture/collect/collect.h"
 #include "capture/collect/snapshot.h"
 #include "capture/core/core_link.h"
+#include "capture/journal/last_words.h"
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -24,6 +25,7 @@ struct RenderContext {
     std::function<std::string(const std::string &path, std::uint64_t inode)> build_id_of;
     std::vector<std::string> redact; // regular expressions (RE2)
     CoreLink core;
+    LastWords last_words{}; // whether they are looked for
 };
 
 // The signature is the same for the same crash of the same build: "SIGSEGV:<12 digits of build-id>+0x1139".  Other

@@ -3,6 +3,7 @@
 #include "capture/bundle/json_member.h"
 #include "capture/decode/syscalls.h"
 #include "capture/os/page_size.h"
+#include "capture/render/merge_words.h"
 #include "capture/render/render_lines.h"
 #include "capture/render/render_modules.h"
 #include "capture/render/render_parts.h"
@@ -48,6 +49,8 @@ public:
         json["matches"] = matches();
         json["thread"] = {{"tid", event_.h.tid}, {"comm", valid_utf8(fixed_text(event_.comm))}};
         json["core"] = core_json(context_.core);
+        json["last_words"] = last_words_json(context_.last_words);
+        json["nearby"] = Json(); // known later, as those words
         json["alike"] = {{"seen", input_.similar}, {"only_counted", input_.similar_counted}, {"light", input_.light}};
         json["mini_core"] = false; // made by the reader, out of memory.bin
         json["dump"] = dump();

@@ -1,6 +1,9 @@
 #include "capture/render/render_lines.h"
 
 #include "capture/decode/syscalls.h"
+#include "capture/os/lines.h"
+#include "capture/os/number.h"
+#include "capture/render/merge_words.h"
 #include "capture/render/render_json.h"
 #include "capture/render/render_time.h"
 #include "capture/render/render_trigger.h"
@@ -77,6 +80,7 @@ public:
         if (!trigger_seen)
             trigger();
         clock_changes();
+        kernel_log();
         for (const ThreadSnapshot &thread : process_.threads)
             if (thread.rings && thread.rings->slot.exit_ns && !exited_.contains(thread.tid))
                 add(thread.rings->slot.exit_ns, thread.tid, "exit", "thread", "", [](JsonObject &) {});
@@ -239,6 +243,37 @@ private:
                 add(change.at.ns, 0, "clock", "set", "",
                     [&](JsonObject &line) { line.number("set_by_ns", change.set_by_ns); });
         }
+    }
+
+    // What the kernel has logged lately: lines "[12.345678] <6> text".
+    void kernel_log() {
+        constexpr std::size_t newest = 200;
+        const std::string *log = context_.collected.file("host/kernel_log");
+        if (!log)
+            return;
+        std::vector<std::string_view> all;
+        for (const std::string_view line : lines_of(*log))
+            all.push_back(line);
+        for (std::size_t i = all.size() - std::min(all.size(), newest); i < all.size(); ++i)
+            kernel_line(all[i]);
+    }
+
+    void kernel_line(std::string_view line) {
+        const std::size_t point = line.find('.'), bracket = line.find("] <"), end = line.find("> ", bracket);
+        if (!line.starts_with('[') || point > bracket || end == std::string_view::npos)
+            return;
+        const auto seconds = whole_number<std::uint64_t>(line.substr(1, point - 1));
+        const auto micros = whole_number<std::uint64_t>(line.substr(point + 1, bracket - point - 1));
+        const auto priority = whole_number<int>(line.substr(bracket + 3, end - bracket - 3));
+        if (!seconds || !micros || !priority || *seconds > UINT32_MAX || *micros > 999'999)
+            return;
+        const MonotonicTime at{*seconds * 1'000'000'000 + *micros * 1000};
+        lines_.push_back({at.ns, log_line({.t_ns = at.ns,
+                                           .wall = clock_.of(at),
+                                           .source = "kernel",
+                                           .identifier = "kernel",
+                                           .message = redactor_.text(line.substr(end + 2)),
+                                           .priority = *priority & 7})}); // without the facility
     }
 
     // The last exec, where newer children have pushed its record out of the ring.

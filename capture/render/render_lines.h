@@ -1,4 +1,5 @@
-// Makes the timeline lines that concern the whole process: signals, forks, execs and exits.  Internal to capture/.
+// Makes the timeline lines that concern the whole process: signals, forks, execs and exits, and what the kernel has
+// logged.  Internal to capture/.
 #pragma once
 
 #include "capture/render/render.h"

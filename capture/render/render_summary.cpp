@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t columns = 100;
 constexpr std::size_t calls_shown = 12, threads_shown = 8, frames_shown = 12, facts_shown = 8, opens_shown = 3,
-                      grown_shown = 2, reasons_shown = 2;
+                      grown_shown = 2, reasons_shown = 2, words_shown = 4;
 
 std::string text_of(const Json &object, const char *key) {
     const Json &value = member(object, key);
@@ -39,8 +39,10 @@ bool flag_of(const Json &object, const char *key) {
 class Recent {
 public:
     // until_ns: later lines are of what a process that lives on did after the trigger.
-    Recent(std::string_view timeline, std::uint64_t tid, std::int64_t trigger_ns, std::int64_t until_ns)
-        : trigger_ns_(trigger_ns), until_ns_(until_ns) {
+    // words: how many lines of the journal are wanted.
+    Recent(std::string_view timeline, std::uint64_t tid, std::int64_t trigger_ns, std::int64_t until_ns,
+           std::size_t words)
+        : trigger_ns_(trigger_ns), until_ns_(until_ns), words_(words) {
         constexpr std::size_t lines_looked_at = 20000;
         for (std::size_t i = 0; !timeline.empty() && i < lines_looked_at && !full(); ++i) {
             while (timeline.ends_with('\n'))
@@ -52,16 +54,21 @@ public:
     }
 
     std::deque<std::string> of_thread; // as text, of the one it happened in, oldest first
+    std::deque<std::string> words;     // what the unit and the process logged up to the trigger, oldest first
     std::vector<std::string> opened;   // paths successfully opened by any thread, newest first
 
 private:
-    bool full() const { return of_thread.size() >= calls_shown && opened.size() >= opens_shown; }
+    bool full() const {
+        return of_thread.size() >= calls_shown && opened.size() >= opens_shown && words.size() >= words_;
+    }
 
     void take(std::string_view text, std::uint64_t tid) {
         // most lines are of neither sort: not worth a parser
         const bool own = of_thread.size() < calls_shown && text.find(fmt::format("\"tid\":{},", tid)) != text.npos;
         const bool open = opened.size() < opens_shown && text.find("\"kind\":\"open\"") != text.npos;
-        if (!own && !open)
+        const bool word = words.size() < words_ && text.find("\"kind\":\"log\"") != text.npos &&
+                          text.find("\"source\":\"kernel\"") == text.npos;
+        if (!own && !open && !word)
             return;
         simdjson::dom::element line, error;
         std::int64_t at = 0;
@@ -75,17 +82,21 @@ private:
                 opened.push_back(std::move(path));
         if (own && !line["tid"].get(its_tid) && its_tid == tid)
             of_thread.push_front(timeline_text(line, trigger_ns_));
+        if (word && (line["t_ns"].get(at) || at <= trigger_ns_))
+            words.push_front(timeline_text(line, trigger_ns_));
     }
 
     simdjson::dom::parser parser_;
     std::int64_t trigger_ns_, until_ns_;
+    std::size_t words_;
 };
 
 class Summary {
 public:
     Summary(const Json &incident, const Json &threads, std::string_view timeline)
         : incident_(incident), threads_(threads), process_(member(incident, "process")),
-          tid_(number_of(member(incident, "thread"), "tid")), recent_(timeline, tid_, trigger_ns(), last_ns()) {}
+          tid_(number_of(member(incident, "thread"), "tid")),
+          recent_(timeline, tid_, trigger_ns(), last_ns(), words_wanted()) {}
 
     std::string render() {
         verdict();
@@ -98,6 +109,7 @@ public:
         trigger();
         triggers_thread();
         last_calls();
+        last_words();
         other_threads();
         opened_files();
         heap();
@@ -291,6 +303,19 @@ private:
             line(event);
         if (recent_.of_thread.empty())
             line("             nothing was recorded");
+    }
+
+    std::size_t words_wanted() const {
+        return std::min<std::size_t>(number_of(member(incident_, "last_words"), "before"), words_shown);
+    }
+
+    void last_words() {
+        if (recent_.words.empty())
+            return;
+        line("");
+        line("   Its last words in the journal:");
+        for (const std::string &word : recent_.words)
+            line(word);
     }
 
     static std::string doing(const Json &thread) {

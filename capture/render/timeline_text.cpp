@@ -134,6 +134,15 @@ std::string clock_text(Line line) {
     return "*** the clock was set by " + scaled(static_cast<double>(set), 3, true) + " ***";
 }
 
+// What somebody has logged: "| app[123]: cannot open it".
+std::string log_text(Line line) {
+    std::string text = "| " + shown(line, "name");
+    if (const auto pid = line_number(line, "pid"))
+        text += fmt::format("[{}]", *pid);
+    text += ": " + shown(line, "message");
+    return member_of<bool>(line, "cut").value_or(false) ? text + "…" : text;
+}
+
 std::string other_text(Line line, std::string_view kind) {
     std::string text = fmt::format("*** {}", terminal_text(kind));
     if (const auto name = shown(line, "name"); !name.empty() && name != kind)
@@ -178,6 +187,8 @@ std::string timeline_text(simdjson::dom::element event, std::int64_t reference_n
         text += call_text(line);
     else if (kind == "signal")
         text += signal_text(line);
+    else if (kind == "log")
+        text += log_text(line);
     else if (kind == "clock")
         text += clock_text(line);
     else if (kind == "trigger")

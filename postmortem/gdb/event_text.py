@@ -53,6 +53,13 @@ def signal(event):
     return "--- %s %s {%s} ---" % (string(event, "name"), phase, ", ".join(parts))
 
 
+def log(event):
+    """What somebody has logged: "| app[123]: cannot open it"."""
+    pid = integer(event, "pid")
+    shown = "| %s%s: %s" % (string(event, "name"), "" if pid is None else "[%d]" % pid, string(event, "message"))
+    return shown + ("…" if get(event, "cut") is True else "")
+
+
 def other(event, kind):
     shown = "*** " + kind
     if string(event, "name") not in ("", kind):
@@ -74,6 +81,8 @@ def what(event):
         return call(event)
     if kind == "signal":
         return signal(event)
+    if kind == "log":
+        return log(event)
     if kind == "trigger":
         return "*** " + string(event, "name")
     return other(event, kind or "event")
