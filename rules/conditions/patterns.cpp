@@ -1,4 +1,4 @@
-// Lists of globs and of users, as match and sender take them.
+// Lists of globs and of users, as match, sender and context take them.
 #include "rules/conditions/rule_tables.h"
 #include "rules/model/match.h"
 #include "rules/text/escape.h"
@@ -16,6 +16,11 @@ constexpr std::int64_t largest_uid = 4294967294; // (uid_t)-1 means "no user"
 struct Complaint {
     std::string message, hint;
 };
+
+// The kernel names files without them.
+bool has_dots(std::string_view path) {
+    return path.find("/./") != path.npos || path.find("/../") != path.npos || path.find("//") != path.npos;
+}
 
 std::optional<Complaint> never_matches(const std::string &key, const std::string &pattern) {
     const std::string_view prefix = literal_prefix(pattern);
@@ -42,6 +47,12 @@ std::optional<Complaint> never_matches(const std::string &key, const std::string
         return Complaint{fmt::format("device {} never matches: devices are names, not paths", quote(pattern)),
                          prefix.starts_with("/dev/") ? fmt::format("write \"{}\"", terminal_safe(pattern.substr(5)))
                                                      : "they are as in /sys/block: \"sda\", \"nvme*\""};
+    if (key == "logs" && !prefix.empty() && prefix[0] != '/')
+        return Complaint{fmt::format("logs {} never matches: logs are absolute paths", quote(pattern)),
+                         fmt::format("write \"{}{}\"", path ? "/" : "*/", terminal_safe(pattern))};
+    if (key == "logs" && ((literal && pattern.ends_with('/')) || has_dots(prefix)))
+        return Complaint{fmt::format("logs {} never matches: it is not the path of a file", quote(pattern)),
+                         "paths are as the process's root has them, without \".\" and \"..\": \"/var/log/app/*.log\""};
     if (key == "unit" && prefix.find('/') != std::string_view::npos)
         return Complaint{fmt::format("unit {} never matches: units are names, not paths", quote(pattern)),
                          "for a path in the cgroup tree there is 'cgroup'"};

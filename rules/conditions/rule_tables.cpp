@@ -61,6 +61,7 @@ void read_context(TableReader &rule, const std::string &where, Context &out) {
     table.boolean("host", out.host);
     table.boolean("environ", out.environ);
     table.one_of("allocations", allocations_words, out.allocations);
+    read_patterns(table, "logs", out.logs);
     table.report_unknown();
 }
 

@@ -12,7 +12,7 @@ void read_limit(TableReader &rule, const std::string &where, Limit &out);
 void read_context(TableReader &rule, const std::string &where, Context &out);
 void read_dump(TableReader &rule, const std::string &where, bool allowed, std::optional<Dump> &out);
 
-// `unit`, `exe`, `comm`, `cgroup` and `device` patterns that can never match are errors.
+// `unit`, `exe`, `comm`, `cgroup`, `device` and `logs` patterns that can never match are errors.
 void read_patterns(TableReader &table, const std::string &key, std::vector<std::string> &out);
 void read_uids(TableReader &table, const std::string &key, const UidLookup &uid_of, std::vector<std::uint32_t> &out);
 

@@ -32,6 +32,8 @@ struct Config {
             std::chrono::seconds(2)}; // how long a dying process's threads are waited for after its last event
         Nanoseconds core_wait{std::chrono::seconds(30)}; // how long a core's journal entry is looked for
         bool analyse = true; // explain each incident as soon as it is written: unwind and name its stacks
+        // Lines of the journal that an incident has up to its trigger: 0..2000, 0: none.
+        std::uint32_t journal_lines = 200;
     } capture;
     struct Budget { // of <state>/incidents
         std::uint64_t bundles = 10000;

@@ -30,6 +30,7 @@ public:
             table.duration("deadline", milliseconds(10), minutes(1), config_.capture.deadline);
             table.duration("core_wait", seconds(0), minutes(10), config_.capture.core_wait);
             table.boolean("analyse", config_.capture.analyse);
+            table.integer("journal_lines", 0u, 2000u, config_.capture.journal_lines);
         });
         section(file, "budget", [this](TableReader &table) {
             table.integer<std::uint64_t>("bundles", 1, 1'000'000, config_.budget.bundles);
@@ -216,17 +217,39 @@ private:
         const char *owner; // "[record]"
     };
     inline static const std::vector<Owned> keys = {
-        {"threads", "[record]"},     {"syscalls", "[record]"},     {"processes", "[record]"},
-        {"ring_buffer", "[record]"}, {"memory_limit", "[record]"}, {"paths", "[record]"},
-        {"durations", "[record]"},   {"deadline", "[capture]"},    {"core_wait", "[capture]"},
-        {"analyse", "[capture]"},    {"bundles", "[budget]"},      {"bytes", "[budget]"},
-        {"keep_free", "[budget]"},   {"at_least", "[budget]"},     {"reserve", "[budget]"},
-        {"budget", "[cost]"},        {"every", "[cost]"},          {"redact", "[privacy]"},
-        {"allow_dump", "[safety]"},  {"never", "[safety]"},        {"dumps_per_hour", "[safety]"},
-        {"group", "[access]"},       {"unit", "[hook]"},           {"per_hour", "[hook]"},
-        {"full", "[storm]"},         {"light", "[storm]"},         {"window", "[heap] or [storm]"},
-        {"level", "[log]"},          {"memory", "[heap]"},         {"live", "[heap]"},
-        {"stacks", "[heap]"},        {"history", "[heap]"},
+        {"threads", "[record]"},
+        {"syscalls", "[record]"},
+        {"processes", "[record]"},
+        {"ring_buffer", "[record]"},
+        {"memory_limit", "[record]"},
+        {"paths", "[record]"},
+        {"durations", "[record]"},
+        {"deadline", "[capture]"},
+        {"core_wait", "[capture]"},
+        {"analyse", "[capture]"},
+        {"journal_lines", "[capture]"},
+        {"bundles", "[budget]"},
+        {"bytes", "[budget]"},
+        {"keep_free", "[budget]"},
+        {"at_least", "[budget]"},
+        {"reserve", "[budget]"},
+        {"budget", "[cost]"},
+        {"every", "[cost]"},
+        {"redact", "[privacy]"},
+        {"allow_dump", "[safety]"},
+        {"never", "[safety]"},
+        {"dumps_per_hour", "[safety]"},
+        {"group", "[access]"},
+        {"unit", "[hook]"},
+        {"per_hour", "[hook]"},
+        {"full", "[storm]"},
+        {"light", "[storm]"},
+        {"window", "[heap] or [storm]"},
+        {"level", "[log]"},
+        {"memory", "[heap]"},
+        {"live", "[heap]"},
+        {"stacks", "[heap]"},
+        {"history", "[heap]"},
     };
 
     Report &report_;

@@ -78,6 +78,14 @@ void check_allocations(TableReader &table, const Rule &rule) {
             "add match = { unit = [\"myapp.service\"] }; \"pages\" is for every process");
 }
 
+void check_logs(TableReader &table, const Rule &rule) {
+    if (!rule.context.logs.empty() && about_host(rule))
+        table.error(
+            *table.node().find("context")->find("logs"), "'logs' is of a process, and this rule fires for the host",
+            rule.combine == Combine::One && !is_txg(rule.conditions[0]) ? "leave it out, or write by = \"process\""
+                                                                        : "leave it out");
+}
+
 // A bare library name is looked for in the mappings of what `match` names.
 void check_library(TableReader &table, const Rule &rule, std::size_t index, const char *key, const ProbePoint &point) {
     if (point.binary.starts_with('/') || !rule.match.everything())
@@ -130,6 +138,7 @@ void check_together(TableReader &table, Rule &rule) {
     check_limit(table, rule);
     check_dump(table, rule);
     check_allocations(table, rule);
+    check_logs(table, rule);
     for (std::size_t i = 0; i < rule.conditions.size(); ++i)
         if (const auto *latency = std::get_if<LatencyCondition>(&rule.conditions[i].what)) {
             check_library(table, rule, i, "enter", latency->enter);

@@ -31,6 +31,7 @@ TEST(ParseRules, Defaults) {
     EXPECT_EQ(rule.context.stack_bytes, 32u * 1024);
     EXPECT_FALSE(rule.context.environ);
     EXPECT_EQ(rule.context.allocations, Allocations::Pages);
+    EXPECT_THAT(rule.context.logs, IsEmpty());
     EXPECT_EQ(rule.at.file, "test.toml");
     EXPECT_EQ(rule.at.line, 2);
     EXPECT_EQ(rule.at.column, 1);
@@ -63,6 +64,7 @@ TEST(ParseRules, EveryKey) {
     EXPECT_FALSE(rule.context.host);
     EXPECT_TRUE(rule.context.environ);
     EXPECT_EQ(rule.context.allocations, Allocations::History);
+    EXPECT_THAT(rule.context.logs, ElementsAre("/var/log/app/*.log", "/srv/out"));
     const auto &condition = std::get<SignalCondition>(rule.conditions[0].what);
     std::bitset<65> expected;
     for (int number : {SIGABRT, SIGSEGV, SIGFPE, SIGRTMIN + 3, SIGRTMAX, SIGKILL})
@@ -90,7 +92,7 @@ fatal = true
 sender = { comm = ["kill*"], uid = [0, 0], self = false }
 match = { unit = ["worker@*.service", "batch.slice"], exe = ["/usr/bin/*"], comm = ["python3", "exactly-15-char"], cgroup = ["/system.slice/*"], uid = [65534, 1000] }
 limit = { cooldown = "90s", per_hour = 20, by = "process" }
-context = { stack = "256KiB", files = false, memory = false, host = false, environ = true, allocations = "history" }
+context = { stack = "256KiB", files = false, memory = false, host = false, environ = true, allocations = "history", logs = ["/var/log/app/*.log", "/srv/out"] }
 )");
     EXPECT_EQ(rules[1].text,
               R"([[rule]]
@@ -191,6 +193,7 @@ TEST(ParseConfig, EveryKey) {
     EXPECT_EQ(c.capture.deadline, milliseconds(500));
     EXPECT_EQ(c.capture.core_wait, seconds(0));
     EXPECT_FALSE(c.capture.analyse);
+    EXPECT_EQ(c.capture.journal_lines, 0u);
     EXPECT_EQ(c.budget.bundles, 5u);
     EXPECT_EQ(c.budget.bytes, 10ull << 30);
     EXPECT_EQ(c.budget.keep_free, 0u);
@@ -295,6 +298,7 @@ TEST(Shipped, ConfigurationStatesTheDefaults) {
     EXPECT_EQ(a.heap.window, defaults.heap.window);
     EXPECT_EQ(a.capture.deadline, defaults.capture.deadline);
     EXPECT_EQ(a.capture.core_wait, defaults.capture.core_wait);
+    EXPECT_EQ(a.capture.journal_lines, defaults.capture.journal_lines);
     EXPECT_EQ(a.budget.bundles, defaults.budget.bundles);
     EXPECT_EQ(a.budget.bytes, defaults.budget.bytes);
     EXPECT_EQ(a.budget.keep_free, defaults.budget.keep_free);
