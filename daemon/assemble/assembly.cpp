@@ -7,6 +7,7 @@
 #include "daemon/facts/facts.h"
 #include "daemon/os/clocks.h"
 #include "daemon/record/thread_limits.h"
+#include "rules/text/glob.h"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -153,6 +154,10 @@ void Assembler::fire(Assembly &assembly, const rules::Decision &decision) {
     capture::CollectLimits limits;
     limits.environ = rule.context.environ;
     limits.uid = assembly.facts.uid;
+    if (!rule.context.logs.empty())
+        limits.wants_log = [logs = rule.context.logs](const std::string &path) {
+            return rules::any_glob_matches(logs, path);
+        };
     auto &subject = input.process.event.h;
     if (!subject.tgid || !subject.process_start_boot_ns)
         return; // a kernel thread that is known by its id alone

@@ -38,6 +38,9 @@ struct FoundCore {
 
 class CoreFollower {
 public:
+    using Wanted = WantedCore;
+    using Found = FoundCore;
+    static constexpr const char *thread_name = "core search";
     using ReadKernelLog = std::function<std::string()>; // returns the last minute of the log
 
     // kernel_log and journal are for tests; without them the host's are read.
@@ -48,6 +51,7 @@ public:
     // Searches once for each waiting bundle, or for as many as have their turn.  Returns the answers that are final;
     // their bundles no longer wait.
     std::vector<FoundCore> look(std::uint64_t now_ns);
+    void hurry() {} // cores that are not found when the daemon ends are looked for by readers
     bool waiting() const { return !waiting_.empty(); }
     std::size_t count() const { return waiting_.size(); }
 
@@ -77,5 +81,8 @@ private:
     std::string kernel_log_; // as of log_read_ns_
     std::uint64_t log_read_ns_ = 0, log_due_ns_ = 0, log_gap_ns_ = 0;
 };
+
+template <typename Follower> class JournalSearch; // journal_search.h
+using CoreSearch = JournalSearch<CoreFollower>;
 
 } // namespace incident::daemon

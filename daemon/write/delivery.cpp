@@ -19,7 +19,6 @@ namespace incident::daemon {
 
 namespace {
 
-constexpr std::uint64_t overdue_look_ns = 5'000'000'000;
 constexpr std::uint64_t again_ns = 1'000'000'000, tell_again_last_ns = 300'000'000'000;
 constexpr std::chrono::seconds journal_patience{5}; // at the end; what is not told by then the next start tells
 constexpr std::chrono::seconds hook_patience{5};    // at the end; systemd may be shutting down itself
@@ -112,6 +111,10 @@ Status Delivery::open_state(const std::string &state, DeliveryProcesses with) {
     if (!cores)
         return fail(cores.error());
     cores_ = std::move(*cores);
+    auto words = WordsSearch::start(WordsFollower(state, capture::OsRoots{}));
+    if (!words)
+        return fail(words.error());
+    words_ = std::move(*words);
     analyst_ =
         std::make_unique<Analyst>(std::move(with.tool), [this](std::string name, std::uint32_t user, auto analysis) {
             AmendJob job{std::move(name), std::monostate{}, user};
@@ -123,10 +126,10 @@ Status Delivery::open_state(const std::string &state, DeliveryProcesses with) {
 }
 
 Status Delivery::attach(EventLoop &loop) {
-    auto look = loop.timer([this] { on_overdue_cores(); });
+    auto look = loop.timer([this] { on_overdue(); });
     if (!look)
         return fail(look.error());
-    core_timer_ = *look;
+    search_timer_ = *look;
     auto again = loop.timer([this] { try_again(); });
     if (!again)
         return fail(again.error());
@@ -135,6 +138,8 @@ Status Delivery::attach(EventLoop &loop) {
     if (auto told = loop.on_readable(reporter_->fd(), [this] { on_told(); }); !told)
         return told;
     if (auto found = loop.on_readable(cores_->fd(), [this] { on_cores(); }); !found)
+        return found;
+    if (auto found = loop.on_readable(words_->fd(), [this] { on_words(); }); !found)
         return found;
     return loop.on_readable(writer_->fd(), [this] { on_written(); });
 }
@@ -150,6 +155,10 @@ void Delivery::take(Assembly assembly) {
     job.name = capture::bundle_name(time, assembly.rule->name, assembly.facts.comm, event.h.tgid, short_id());
     job.core = first_look_at_core({}, assembly.input);
     job.redact = config_.privacy.redact;
+    WordsPlan words = plan_words(job.name, assembly.input, assembly.facts, config_.capture.journal_lines);
+    job.last_words = std::move(words.now);
+    if (words.wanted)
+        words_wanted_.insert_or_assign(job.name, std::move(*words.wanted));
     if (job.core.pending) {
         WantedCore wanted;
         wanted.bundle = job.name;
@@ -171,6 +180,7 @@ void Delivery::lost(const std::string &name) {
     ++counters_.failed;
     ++counters_.failed_because["too many were waiting to be written"];
     core_wanted_.erase(name);
+    words_wanted_.erase(name);
     spdlog::error("incident {} is lost: {} incidents wait to be written, and {} MiB is the most that may", name,
                   writer_->pending(), Writer::queue_limit >> 20);
 }
@@ -213,12 +223,8 @@ void Delivery::on_written() {
             on_reported(result);
             continue;
         }
-        if (result.amended) {
-            no_longer_awaits(result.name, result.analysed ? Awaited::Analysis : Awaited::Core);
-            if (!result.analysed)
-                spdlog::debug("core of {}: {}", result.name, result.summary);
-            else if (!result.summary.empty())
-                spdlog::info("verdict on {}: {}", result.name, result.summary);
+        if (result.news != News::None) {
+            on_amended(result);
             continue;
         }
         on_committed(result);
@@ -227,6 +233,7 @@ void Delivery::on_written() {
 
 void Delivery::on_committed(const WriteResult &result) {
     auto wanted = core_wanted_.extract(result.name);
+    auto words = words_wanted_.extract(result.name);
     if (!result.error.empty() && !incidents_.bundle(result.name)) {
         ++counters_.failed;
         ++counters_.failed_because[result.error_code ? std::generic_category().message(result.error_code)
@@ -242,8 +249,12 @@ void Delivery::on_committed(const WriteResult &result) {
                  result.summary, static_cast<double>(result.since_trigger_ns) / 1e6,
                  static_cast<double>(result.took_ns) / 1e6);
     if (!wanted.empty() && cores_->follow(std::move(wanted.mapped()))) {
-        core_timer_.arm_in(overdue_look_ns);
+        look_for_overdue();
         awaited.insert(Awaited::Core);
+    }
+    if (!words.empty()) {
+        awaited.insert(Awaited::Past);
+        follow_words(std::move(words.mapped()));
     }
     no_longer_awaits(result.name, Awaited::Nothing);
 }
@@ -309,47 +320,6 @@ void Delivery::try_again() {
         again_timer_.arm_in(again_ns);
 }
 
-// Incidents the last daemon wrote and could not tell of.
-void Delivery::report_late() {
-    const auto names = incidents_.unreported();
-    if (!names) {
-        spdlog::error("{}", names.error().what);
-        return;
-    }
-    for (const std::string &name : *names) {
-        spdlog::info("incident {} was not reported before; it is now", name);
-        writer_->submit(ReportJob{name, std::nullopt});
-    }
-}
-
-// An incident is reported once, when its core and its verdict are known or will not come.
-void Delivery::no_longer_awaits(const std::string &bundle, Awaited known) {
-    const auto found = unreported_.find(bundle);
-    if (found == unreported_.end())
-        return; // reported
-    found->second.awaited.erase(known);
-    if (!found->second.awaited.empty())
-        return;
-    const std::uint32_t user = found->second.user;
-    unreported_.erase(found);
-    writer_->submit(ReportJob{bundle, user});
-}
-
-void Delivery::on_cores() {
-    for (auto &found : cores_->take_found())
-        writer_->submit(AmendJob{std::move(found.bundle), std::move(found.link), found.user});
-}
-
-// Their bundles are reported with a core that is pending; readers search for it themselves.
-void Delivery::on_overdue_cores() {
-    for (const std::string &bundle : cores_->overdue(clock_ns(CLOCK_MONOTONIC))) {
-        spdlog::error("incident {}: the search for its core has not ended: the journal does not answer", bundle);
-        no_longer_awaits(bundle, Awaited::Core);
-    }
-    if (cores_->waiting())
-        core_timer_.arm_in(overdue_look_ns);
-}
-
 void Delivery::drain(const std::function<void()> &alive) {
     on_written();
     for (std::size_t before = 0, left; (left = writer_->pending()) != 0; before = left, on_written()) {
@@ -360,6 +330,8 @@ void Delivery::drain(const std::function<void()> &alive) {
 }
 
 void Delivery::finish(const std::function<void()> &alive) {
+    drain(alive);
+    finish_words(alive);
     drain(alive);
     for (const auto &[bundle, unreported] : std::exchange(unreported_, {}))
         writer_->submit(ReportJob{bundle, unreported.user});

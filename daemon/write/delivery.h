@@ -5,10 +5,12 @@
 #include "capture/bundle/bundle.h"
 #include "daemon/os/event_loop.h"
 #include "daemon/write/analyst.h"
-#include "daemon/write/core_search.h"
+#include "daemon/write/core_follower.h"
 #include "daemon/write/hook.h"
+#include "daemon/write/journal_search.h"
 #include "daemon/write/manager.h"
 #include "daemon/write/reporter.h"
+#include "daemon/write/words_follower.h"
 #include "daemon/write/writer.h"
 #include "rules/engine/storm.h"
 #include "rules/files/config.h"
@@ -66,7 +68,7 @@ public:
     void add_status(nlohmann::ordered_json &status) const;
 
 private:
-    enum class Awaited { Nothing, Core, Analysis };
+    enum class Awaited { Nothing, Core, Analysis, Past };
     struct Untold { // a bundle that could not be reported, and is tried again
         std::uint32_t user = 0;
         std::uint64_t gap_ns = 0, due_ns = 0;
@@ -77,6 +79,7 @@ private:
     bool keep(Assembly &assembly);
     void drain(const std::function<void()> &alive);
     void on_written();
+    void on_amended(const WriteResult &result);
     void on_committed(const WriteResult &result);
     void lost(const std::string &name);
     void on_reported(WriteResult &result);
@@ -85,7 +88,12 @@ private:
     void try_again();
     void tell_again(const std::string &bundle, const std::string &why);
     void on_cores();
-    void on_overdue_cores();
+    void follow_words(WantedWords wanted);
+    void on_words();
+    void on_overdue();
+    void look_for_overdue();
+    void without_words(const std::string &bundle, const std::string &why);
+    void finish_words(const std::function<void()> &alive);
     // Reports the bundle if `known` was the last thing it waited for.
     void no_longer_awaits(const std::string &bundle, Awaited known);
     void report_late();
@@ -99,8 +107,11 @@ private:
     std::unique_ptr<Writer> writer_;
     std::unique_ptr<Reporter> reporter_;
     std::unique_ptr<CoreSearch> cores_;
+    std::unique_ptr<WordsSearch> words_;
     std::unique_ptr<Analyst> analyst_;              // passes its results to the writer
     std::map<std::string, WantedCore> core_wanted_; // of bundles that are being written
+    std::map<std::string, WantedWords> words_wanted_;
+    std::map<std::string, WantedWords> words_awaited_; // of bundles that are written
     struct Unreported {
         std::set<Awaited> awaited; // what must still become known before it is reported
         std::uint32_t user = 0;
@@ -108,7 +119,7 @@ private:
     std::map<std::string, Unreported> unreported_; // bundles, by name
     std::set<std::string> still_marked_;           // reported, but the mark that they are not could not be removed
     std::map<std::string, Untold> untold_;
-    EventLoop::Timer core_timer_, again_timer_;
+    EventLoop::Timer search_timer_, again_timer_;
     IncidentCounters counters_;
 };
 

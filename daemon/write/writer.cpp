@@ -56,6 +56,12 @@ template <typename Later> std::optional<std::uint32_t> user_of(const Later &job)
 
 } // namespace
 
+News news_of(const AmendJob &job) {
+    return std::holds_alternative<capture::CoreLink>(job.news) ? News::Core
+           : std::holds_alternative<capture::Past>(job.news)   ? News::Past
+                                                               : News::Analysis;
+}
+
 std::uint32_t WriteJob::user() const {
     return rules::user_of(incident.facts);
 }
@@ -171,10 +177,8 @@ WriteResult Writer::done(Job &job) {
         result.name = std::visit([](const auto &any) { return any.name; }, job);
         result.user = std::visit([](const auto &any) { return user_of(any); }, job);
         result.reported = std::holds_alternative<ReportJob>(job);
-        if (const auto *amend_job = std::get_if<AmendJob>(&job)) {
-            result.amended = true;
-            result.analysed = !std::holds_alternative<capture::CoreLink>(amend_job->news);
-        }
+        if (const auto *amend_job = std::get_if<AmendJob>(&job))
+            result.news = news_of(*amend_job);
         result.error = error.what();
         result.error_code = ENOMEM;
         return result;
@@ -208,7 +212,8 @@ WriteResult Writer::write(WriteJob &job) {
         .kernel_symbol = [this](std::uint64_t address) { return symbols_->name(address); },
         .build_id_of = [&](const std::string &path, std::uint64_t inode) { return build_ids.of(path, inode); },
         .redact = job.redact,
-        .core = job.core};
+        .core = job.core,
+        .last_words = std::move(job.last_words)};
     context.build_id_exe = capture::build_id_of_head(event.elf[1].bytes, event.elf[1].length);
     if (context.build_id_exe.empty())
         context.build_id_exe = build_ids.of_executable();

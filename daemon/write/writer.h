@@ -6,6 +6,7 @@
 #include "capture/bundle/bundle.h"
 #include "capture/core/core_link.h"
 #include "capture/render/bundle_analysis.h"
+#include "capture/render/merge_words.h"
 #include "daemon/assemble/assembly.h"
 #include "daemon/os/fair_queue.h"
 #include "daemon/record/kernel_symbols.h"
@@ -24,18 +25,22 @@ namespace incident::daemon {
 struct WriteJob {
     std::string name; // of the bundle
     Assembly incident;
-    capture::CoreLink core; // as far as it is known now
+    capture::CoreLink core;        // as far as it is known now
+    capture::LastWords last_words; // whether they are looked for
     std::vector<std::string> redact;
     std::uint32_t user() const; // whose process it is about
 };
 
-// What has become known of a bundle after it was written: its core, or its analysis.
+// What has become known of a bundle after it was written: its core, its analysis, or its past.
 struct AmendJob {
     std::string name;
     // std::monostate: the bundle cannot be analysed.
-    std::variant<capture::CoreLink, capture::BundleAnalysis, std::monostate> news;
+    std::variant<capture::CoreLink, capture::BundleAnalysis, std::monostate, capture::Past> news;
     std::uint32_t user = 0;
+    std::vector<std::string> redact{}; // for a past
 };
+enum class News { None, Core, Analysis, Past };
+News news_of(const AmendJob &job);
 
 // Asks for the journal entry of a bundle, because its core and its analysis are known or will not come.
 struct ReportJob {
@@ -46,11 +51,10 @@ struct ReportJob {
 struct WriteResult {
     std::string name;
     std::optional<std::uint32_t> user{};
-    bool no_room = false;  // it was not written, because others had to be
-    bool amended = false;  // of an AmendJob
-    bool reported = false; // of a ReportJob
-    bool gone = false;     // … whose bundle was removed meanwhile
-    bool analysed = false; // … of an AmendJob that brought an analysis
+    bool no_room = false;   // it was not written, because others had to be
+    News news = News::None; // of an AmendJob
+    bool reported = false;  // of a ReportJob
+    bool gone = false;      // … whose bundle was removed meanwhile
     bool light = false;
     std::string error;   // "" = done
     int error_code = 0;  // its errno, where it had one

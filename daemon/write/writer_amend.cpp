@@ -1,9 +1,12 @@
-// What becomes of a bundle after it was written: its core and its analysis are added, and its journal entry is made.
+// What becomes of a bundle after it was written: its core, its analysis and its past are added, and its journal entry
+// is made.
 #include "daemon/write/attempts.h"
 #include "daemon/write/writer.h"
 
 #include "capture/render/render.h"
 #include "daemon/os/clocks.h"
+
+#include <fmt/format.h>
 
 #include <cerrno>
 
@@ -14,13 +17,16 @@ WriteResult Writer::amend(AmendJob &job) {
     WriteResult result;
     result.name = job.name;
     result.user = job.user;
-    result.amended = true;
+    result.news = news_of(job);
     auto *core = std::get_if<capture::CoreLink>(&job.news);
     auto *analysis = std::get_if<capture::BundleAnalysis>(&job.news);
-    result.analysed = core == nullptr;
-    if (!core && !analysis)
+    auto *past = std::get_if<capture::Past>(&job.news);
+    if (!core && !analysis && !past)
         return result;
-    if (core)
+    if (past)
+        result.summary =
+            fmt::format("{} lines of the journal, {}", past->words.words.size(), name_of(past->words.state));
+    else if (core)
         result.summary = core->join == capture::Join::None ? core->reason : core->file;
     else if (const auto verdict = analysis->document.find("verdict"); verdict != analysis->document.end())
         if (const auto sentence = verdict->find("sentence"); sentence != verdict->end() && sentence->is_string())
@@ -41,8 +47,9 @@ WriteResult Writer::amend(AmendJob &job) {
         if (!parts)
             return fail(parts.error());
         const std::string &incident = parts->at(0), &threads = parts->at(1), &timeline = parts->at(2);
-        auto files = core ? capture::rerender_core(incident, threads, timeline, *core)
-                          : capture::merge_analysis(incident, threads, timeline, std::move(*analysis));
+        auto files = core   ? capture::rerender_core(incident, threads, timeline, *core)
+                     : past ? capture::merge_past(incident, threads, timeline, std::move(*past), job.redact)
+                            : capture::merge_analysis(incident, threads, timeline, std::move(*analysis));
         if (!files)
             return fail(files.error());
         return with_room(job.name, *files, [&] { return directory_.amend(job.name, *files); });

@@ -1,6 +1,7 @@
 // How seldom cores are looked for.
 #include "daemon/os/clocks.h"
-#include "daemon/write/core_search.h"
+#include "daemon/write/core_follower.h"
+#include "daemon/write/journal_search.h"
 
 #include <gmock/gmock.h>
 #include <poll.h>

@@ -53,10 +53,39 @@ TEST_F(WriterTest, AVerdictOfAnyShapeIsAnAnswer) {
     for (const Json &verdict : {Json({{"sentence", 1}}), Json({{"sentence", Json::array({"a"})}}), Json("text"), Json(),
                                 Json::array({1}), Json::object()}) {
         const WriteResult result = amend({{"verdict", verdict}});
-        EXPECT_TRUE(result.amended) << verdict;
+        EXPECT_EQ(result.news, News::Analysis) << verdict;
         EXPECT_EQ(result.summary, "") << verdict;
     }
-    EXPECT_TRUE(amend(Json::object()).amended);
+    EXPECT_EQ(amend(Json::object()).news, News::Analysis);
+}
+
+TEST_F(WriterTest, ThePastOfAnIncidentComesIntoItsBundle) {
+    const std::string name = "20261121T150405.123Z-crash-python3-1234-9f3c2a";
+    auto incidents = capture::IncidentsDir::open(root.string(), false);
+    ASSERT_TRUE(incidents);
+    auto partial = incidents->begin(name);
+    ASSERT_TRUE(partial);
+    ASSERT_TRUE(partial->add("incident.json", R"({"last_words": {"state": "pending"}})"));
+    ASSERT_TRUE(partial->add("threads.json", "[]"));
+    ASSERT_TRUE(partial->add("timeline.jsonl", ""));
+    ASSERT_TRUE(partial->commit());
+    capture::Past past;
+    past.words.state = capture::LastWords::State::Read;
+    past.words.instant = {5};
+    past.words.words.push_back({.at = {4}, .message = "a secret"});
+    writer->submit(AmendJob{name, std::move(past), 0, {"secret"}});
+    pollfd ready{writer->fd(), POLLIN, 0};
+    EXPECT_EQ(::poll(&ready, 1, 60'000), 1);
+    const auto results = writer->take_results();
+    ASSERT_EQ(results.size(), 1u);
+    EXPECT_EQ(results[0].error, "");
+    EXPECT_EQ(results[0].news, News::Past);
+    const auto bundle = incidents->bundle(name);
+    ASSERT_TRUE(bundle);
+    EXPECT_THAT(bundle->read("journal.jsonl").value_or(""), testing::HasSubstr("a [redacted]"));
+    EXPECT_THAT(bundle->read("timeline.jsonl").value_or(""), testing::HasSubstr("\"kind\":\"log\""));
+    EXPECT_EQ(Json::parse(bundle->read("incident.json").value_or(""))["last_words"]["state"], "read");
+    EXPECT_TRUE(bundle->verify().value_or(std::vector<std::string>{"?"}).empty());
 }
 
 // A writer whose one job at a time ends when the test says so: rendering it reads from `gate`.
