@@ -13,15 +13,21 @@ EVENTS_SHOWN = 40
 COMM_COLUMNS = 15
 
 
-def show_events(wanted, last=EVENTS_SHOWN, marks=None):
-    """The last so many events that are wanted."""
+def show_events(wanted, last=EVENTS_SHOWN, marks=None, logs_count=False):
+    """The last so many events that are wanted, and what was logged since the first of them."""
     incident = bundle()
-    kept, events = collections.deque(maxlen=last), incident.lines("timeline.jsonl")
+    kept, count, events = collections.deque(), 0, incident.lines("timeline.jsonl")
     for event in events:
         if marks:
             marks.see(event)
-        if wanted(event):
-            kept.append(event)
+        if not wanted(event):
+            continue
+        kept.append(event)
+        count += counts(event, logs_count)
+        while count > last:
+            count -= counts(kept.popleft(), logs_count)
+            while kept and not counts(kept[0], logs_count):
+                kept.popleft()
     names = {integer(thread, "tid"): string(thread, "comm") for thread in thread_list(incident)}
     trigger = incident.trigger()
     for event in kept:
@@ -35,6 +41,10 @@ def show_events(wanted, last=EVENTS_SHOWN, marks=None):
     if not kept:
         write("No such event was recorded.")
     events.complain()
+
+
+def counts(event, logs_count):
+    return logs_count or text(event, "kind") != "log"
 
 
 def thread_list(incident):
@@ -92,7 +102,7 @@ Marks before an event:
         def wanted(event):
             return tid in (None, integer(event, "tid")) and kind in (None, text(event, "kind"))
 
-        show_events(wanted, last, Marks(bundle()))
+        show_events(wanted, last, Marks(bundle()), logs_count=kind == "log")
 
 
 class Marks:

@@ -1,6 +1,7 @@
 #include "postmortem/show/incident_text.h"
 
 #include "postmortem/heap/view.h"
+#include "postmortem/show/past_view.h"
 #include "postmortem/show/threads_view.h"
 #include "postmortem/show/verdict_view.h"
 #include "postmortem/terminal/escape.h"
@@ -37,7 +38,9 @@ public:
         pages();
         quality();
         heap();
+        paragraph("nearby", nearby_lines(top_, page_.incident.trigger_wall_ns()));
         threads();
+        past();
         files();
     }
 
@@ -243,6 +246,17 @@ private:
         }
         if (threads.size() > threads_shown)
             field("", fmt::format("… {} more threads (incidentctl threads)", threads.size() - threads_shown));
+    }
+
+    void past() {
+        const auto words = last_word_lines(top_, page_.bundle, page_.incident.trigger_ns());
+        const auto output = output_lines(page_.bundle, "stdout"), errors = output_lines(page_.bundle, "stderr");
+        if (!words.empty() || !output.empty() || !errors.empty())
+            out_.line("");
+        paragraph("last words", words);
+        paragraph("stdout", output);
+        if (errors != output)
+            paragraph("stderr", errors);
     }
 
     void files() {

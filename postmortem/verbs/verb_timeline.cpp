@@ -33,6 +33,35 @@ std::unordered_map<std::uint64_t, std::string> thread_names(const capture::Bundl
     return names;
 }
 
+// As the daemon writes it: a line that is written otherwise counts as an event.
+bool is_log(std::string_view line) {
+    return line.find("\"kind\":\"log\"") != line.npos;
+}
+
+// The last N events, and what was logged since the first of them: there may be much of it after the trigger, and it
+// must not take the events' places.
+class Newest {
+public:
+    // cut: older events were passed over already.
+    Newest(std::size_t most, bool of_logs, bool cut) : most_(most), of_logs_(of_logs), cut_(cut || most == 0) {}
+    void add(std::string text, bool log) {
+        const bool counts = !log || of_logs_;
+        lines_.emplace_back(std::move(text), counts);
+        count_ += counts;
+        while (!lines_.empty() && (count_ > most_ || (count_ == most_ && cut_ && !lines_.front().second))) {
+            count_ -= lines_.front().second;
+            lines_.pop_front();
+            cut_ = true;
+        }
+    }
+    const auto &lines() const { return lines_; }
+
+private:
+    std::size_t most_, count_ = 0;
+    bool of_logs_, cut_;
+    std::deque<std::pair<std::string, bool>> lines_; // and whether it counts
+};
+
 class Timeline : public Verb {
 public:
     std::string_view name() const override { return "timeline"; }
@@ -40,7 +69,7 @@ public:
 
     void declare(Options &options) override {
         options.id(id_);
-        options.count("-n", "N", last_, "only the last N events");
+        options.count("-n", "N", last_, "only the last N events, and what was logged since the first of them");
         options.count("--tid", "TID", query_.tid, "only this thread's");
         options.value("--kind", "KIND", fmt::format("only of this kind: {}", fmt::join(event_kinds, ", ")),
                       [this](const std::string &given) -> Status {
@@ -85,17 +114,20 @@ private:
         std::uint64_t skip = 0;
         if (last_ && !query_.filters()) { // counting lines is cheap, rendering those not shown is not
             std::uint64_t all = 0;
-            if (const Status counted = bundle.lines("timeline.jsonl", [&](std::string_view) { return ++all; });
-                !counted)
+            const auto count = [&](std::string_view line) {
+                all += !is_log(line);
+                return true;
+            };
+            if (const Status counted = bundle.lines("timeline.jsonl", count); !counted)
                 return counted;
             skip = all > *last_ ? all - *last_ : 0;
         }
-        std::deque<std::string> kept; // the end, where only the last N are wanted
+        Newest kept(last_.value_or(0), query_.kind == "log", skip > 0); // where only the last N are wanted
         simdjson::dom::parser parser;
         const Status read = bundle.lines("timeline.jsonl", [&](std::string_view line) {
             simdjson::dom::element event;
             if (skip > 0) {
-                --skip;
+                skip -= !is_log(line);
             } else if (line.empty()) {
             } else if (parser.parse(line.data(), line.size()).get(event) || !event.is_object()) {
                 ++unreadable;
@@ -106,12 +138,12 @@ private:
                     ++unreadable;
                 else if (!last_)
                     session.out.line(*text);
-                else if (kept.push_back(std::move(*text)); kept.size() > *last_)
-                    kept.pop_front();
+                else
+                    kept.add(std::move(*text), is_log(line));
             }
             return !session.out.closed();
         });
-        for (const std::string &text : kept)
+        for (const auto &[text, log] : kept.lines())
             session.out.line(text);
         return read;
     }
