@@ -52,7 +52,7 @@ TEST_P(Fuzzed, SoIsNothing) {
 
 INSTANTIATE_TEST_SUITE_P(Targets, Fuzzed,
                          testing::Values("bundle", "control", "core_notes", "events", "journal", "perf_map", "proc",
-                                         "rules", "tracepoint", "unwind"),
+                                         "rules", "tracepoint", "unwind", "words"),
                          [](const auto &name) { return name.param; });
 
 } // namespace
