@@ -138,5 +138,15 @@ class Daemon:
 
         return until(explained, f"the incident of {pid} to be explained", self.tail)
 
+    def spoken_incident(self, pid):
+        """The same, once its last words are read, or it says why not."""
+        self.incident(pid)
+
+        def spoken():
+            (found,) = of_pid(self.state, pid)
+            return found if found.record["last_words"]["state"] != "pending" else None
+
+        return until(spoken, f"the last words of {pid}", self.tail)
+
     def tail(self):
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-20:])
