@@ -25,7 +25,7 @@ namespace incident::bpf
 #endif
 
 /* Layout version of everything below. */
-#define EVENT_LAYOUT 11
+#define EVENT_LAYOUT 12
 
 #define COMM_LEN 16
 #define LIMITS 16 /* RLIM_NLIMITS */
@@ -79,7 +79,7 @@ enum syscall_flags {
     SYSCALL_ARGS_GONE = 1 << 1, /* taken at the return of a call that leaves no arguments: execve, rt_sigreturn */
 };
 
-/* One call.  Record i of a slot stands at records[slot * ring_length + (i & (ring_length - 1))]. */
+/* One call, as long as its thread is in it and as the daemon reads it.  What is over is kept packed (bpf/packed.h). */
 struct syscall_record {
     __u64 start_ns;
     __u64 duration_ns;
@@ -87,6 +87,25 @@ struct syscall_record {
     __s32 nr;
     __u32 flags; /* enum syscall_flags */
     __u64 args[SYSCALL_ARGS];
+};
+
+/* Map "segments": where calls are kept that are over, packed.  A thread's segments are a chain from its oldest to its
+ * newest, to which only the thread itself writes.  A segment that is no longer the newest never changes, until it is
+ * taken out of the chain at its old end: by the thread, for its next calls, or by the daemon, for others.  Whoever has
+ * moved thread_slot.oldest on in one step (compare and swap) has taken it. */
+#define SEGMENT_BYTES 2048
+#define SEGMENT_HEAD 56
+#define SEGMENT_WORDS ((SEGMENT_BYTES - SEGMENT_HEAD) / 4)
+struct call_segment {
+    __u64 filled;     /* words used, and in the upper half the calls in them: both change in one step */
+    __u64 generation; /* of the thread_slot: a slot's next thread goes on with the chain of the one before */
+    __u64 first;      /* index (thread_slot.syscalls) of the first of its calls */
+    __u64 start_ns;   /* what the first of them counts its start from */
+    __u64 last_ns;    /* start of the last: the kernel side's own */
+    __u32 serial;     /* segments of a chain have successive ones */
+    __u32 share;      /* index into share_words of the user whom it is charged to */
+    __u32 next, prev; /* index + 1 of the newer and of the older one */
+    __u32 words[SEGMENT_WORDS];
 };
 
 enum path_status {
@@ -176,8 +195,17 @@ struct thread_slot {
 
     __u64 judged;        /* calls a "syscall" or "blocked" rule has looked at, while one is loaded */
     __u32 signal_frames; /* handlers entered less those seen to return: longjmp leaves one for ever */
-    __u32 share;         /* index into share_words of the user whose ring it is */
-    __u64 pad[4];
+    __u32 share;         /* index into share_words of the user whose slot it is */
+
+    __u64 oldest;   /* of its segments: index + 1, and in the upper half its serial; 0: it never had one */
+    __u32 newest;   /* index + 1 */
+    __u32 segments; /* in the chain */
+    __u32 refused;  /* 1: it has written over calls of its own, for it got no further segment; the daemon clears it */
+    __u32 unkept;   /* calls that found no segment at all */
+    __u32 granted;  /* segments that it may have although its user has her share: the daemon's word, for a second */
+    __u32 pad;
+    struct syscall_record call[2]; /* call i is call[i & 1]: the one in flight or the last, and the one before */
+    __u64 pad2[4];
 };
 
 /* Map "sides": the small rings of a slot. */
@@ -797,6 +825,8 @@ struct txg_event {
 #define CLASS_FORK (1 << 11) /* returns a second time, in the child, with 0 */
 #define CLASS_EXEC (1 << 12) /* once it has succeeded its arguments are gone */
 #define CLASS_SIGRETURN (1 << 13)
+#define CLASS_ARGUMENTS_SHIFT 14 /* 3 bits: how many arguments it has */
+#define CLASS_ARGUMENTS_MASK 7
 /* What has to be kept of a call besides its record: the path it names, what it did to memory, a handler's end. */
 #define CLASS_KEEPS                                                                                                    \
     (CLASS_PATH_MASK << CLASS_PATH_SHIFT | CLASS_FLAGS_MASK << CLASS_FLAGS_SHIFT | CLASS_OPEN_HOW |                    \
@@ -808,7 +838,7 @@ enum memory_call { MEMORY_BRK = 1, MEMORY_MMAP = 2, MEMORY_MUNMAP = 3, MEMORY_MR
 /* ---- shares: what one user has of what there is little of (bpf/shares.bpf.h) ---- */
 
 #define SHARES 1024
-#define SHARE_WORDS 16
+#define SHARE_WORDS 17
 #define SHARE_OF_CGROUP (1ULL << 63) /* in an owner: a cgroup's id, for it is root's; else a real uid */
 
 enum share_kind { SHARE_OTHERS = 0, SHARE_DEATHS = 1, SHARE_KINDS };
@@ -828,6 +858,8 @@ struct user_share {
     __u32 signals;                        /* in that second, too */
     __u64 refused_events, refused_deaths; /* what belongs to deaths: more than one event each */
     __u64 refused_slots, refused_processes;
+    __u32 segments; /* of map "segments", charged to her */
+    __u32 pad;
 };
 
 /* ---- losses: one counter a place, summed over CPUs (map "losses") --------- */
@@ -854,6 +886,7 @@ enum loss_place {
     LOSS_POINTERS,  /* ring buffer full: what the stack points at */
     LOSS_DEATH,     /* a process that died without an entry in map "processes" */
     LOSS_RETURNS,   /* ring buffer full: where a thread's functions return to, whose returns are probed */
+    LOSS_SEGMENT,   /* no segment for a thread's first calls */
     LOSS_KEPT,      /* … and no room in kept_deaths either: who died is known by its id alone */
     LOSS_PLACES
 };
@@ -977,7 +1010,8 @@ struct latency_event {
 EVENT_ASSERT(sizeof(struct syscall_record) == 80);
 EVENT_ASSERT(sizeof(struct open_record) == 56);
 EVENT_ASSERT(sizeof(struct memory_record) == 64);
-EVENT_ASSERT(sizeof(struct thread_slot) == 256);
+EVENT_ASSERT(sizeof(struct thread_slot) == 448);
+EVENT_ASSERT(sizeof(struct call_segment) == SEGMENT_BYTES);
 EVENT_ASSERT(sizeof(struct thread_side) == 32 * 56 + 16 * 64 + 8192);
 EVENT_ASSERT(sizeof(struct signal_record) == 80);
 EVENT_ASSERT(sizeof(struct lineage_record) == 40);

@@ -33,8 +33,14 @@ struct {
     __uint(map_flags, BPF_F_MMAPABLE);
     __uint(max_entries, 1);
     __type(key, __u32);
-    __type(value, struct syscall_record);
-} records __weak SEC(".maps");
+    __type(value, struct call_segment);
+} segments __weak SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_QUEUE);
+    __uint(max_entries, 1);
+    __type(value, __u32);
+} free_segments __weak SEC(".maps");
 
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
@@ -145,11 +151,11 @@ struct {
 } own_costs __weak SEC(".maps");
 
 /* Settings fixed at load: constants to the verifier and the JIT. */
-const volatile __u32 ring_length __weak = 128; /* syscall records a slot; a power of two */
+const volatile __u32 segments_kept_back __weak = 1; /* of the pool: for threads that have not two yet */
 const volatile __u32 slots __weak = 1;
 const volatile __u32 processes_max __weak = 1; /* entries of the living; the map has DYING_RESERVE more */
 const volatile __u32 stack_pages_max __weak = 8;
-const volatile __u16 syscall_class[2][SYSCALL_CLASSES] __weak = {};
+const volatile __u32 syscall_class[2][SYSCALL_CLASSES] __weak = {};
 
 const volatile __u32 casts_tasks __weak = 0; /* the kernel has bpf_rdonly_cast */
 
@@ -196,6 +202,8 @@ __s32 capture_tokens __weak = 0; /* captures in a living thread's own context th
 __u64 recording_since_boot_ns __weak = 0;
 __u32 process_entries __weak = 0; /* in the map "processes" */
 __u32 slots_free __weak = 0;      /* how many the queue holds, near enough: spares a look into an empty one */
+
+__s32 segments_free __weak = 0; /* the same of the pool of segments */
 
 /* Values of slot_of above any slot: decided not to watch, or no slot was free, in
  * the generation of decisions in the low 30 bits. */

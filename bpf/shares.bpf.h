@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only
  * Whose a thing is that there is little of, and how much of it one user may have.
  *
- * The rule is the same for room in the ring buffer, rings and process entries: who asks gets it as long as what is hers
- * is at most so many times what is left (the dynamic thresholds of switches with a shared buffer: Choudhury and Hahne,
- * 1998).  So one user alone gets nearly all, and there is always something left for the next, without anybody having to
- * count users.  What she has had refused is counted with her.
+ * The rule is the same for room in the ring buffer, slots, segments and process entries: who asks gets it as long as
+ * what is hers is at most so many times what is left (the dynamic thresholds of switches with a shared buffer:
+ * Choudhury and Hahne, 1998).  So one user alone gets nearly all, and there is always something left for the next,
+ * without anybody having to count users.  What she has had refused is counted with her.
  *
  * A user is the real uid, which a setuid program does not change.  Whoever made a user namespace of her own stays
  * herself in it, for she may have thousands of uids there.  Root runs everybody's services: its processes are told
@@ -30,7 +30,7 @@ static __always_inline struct user_share *share_at(__u32 index)
 #define RING_FACTOR 3    /* one alone: three quarters of the ring buffer */
 #define FILLING_FACTOR 1 /* from here on an incident leaves out what it can do without: a half */
 #define SIBLING_FACTOR 2 /* … and siblings of the crashed thread: two thirds */
-#define HELD_FACTOR 7    /* rings and process entries: seven eighths */
+#define HELD_FACTOR 7    /* slots, segments and process entries: seven eighths */
 
 /* What one user may make the daemon do within a second.  Each costs it microseconds, a question some 50 of them. */
 #define EVENTS_A_SECOND 10000
@@ -73,7 +73,8 @@ __weak __u32 find_share(__u64 owner)
         __u32 index = (first + i) & (SHARES - 1);
         struct user_share *share = share_at(index);
         __u64 before = share->owner;
-        if (before && (share->slots || share->processes || share->kept || share->second_ns + SHARE_IDLE_NS > now))
+        if (before && (share->slots || share->segments || share->processes || share->kept ||
+                       share->second_ns + SHARE_IDLE_NS > now))
             continue;
         if (__sync_val_compare_and_swap(&share->owner, before, owner) != before)
             continue;

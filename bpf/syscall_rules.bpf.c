@@ -114,14 +114,11 @@ static __noinline int report_wait(void *ctx, struct task_struct *task, struct sy
     return 0;
 }
 
-static __always_inline int judge_call(void *ctx, struct thread_slot *thread, __u32 slot)
+static __always_inline int judge_call(void *ctx, struct thread_slot *thread)
 {
     struct task_struct *task = bpf_get_current_task_btf();
     thread->judged = thread->syscalls;
-    __u32 key = slot * ring_length + ((thread->syscalls - 1) & (ring_length - 1));
-    struct syscall_record *record = bpf_map_lookup_elem(&records, &key);
-    if (!record)
-        return 0;
+    struct syscall_record *record = &thread->call[(thread->syscalls - 1) & 1];
     __u32 compat = record->flags & SYSCALL_COMPAT, generation = *(volatile __u32 *)&rules_generation;
     struct call_test test = {.record = record, .generation = generation};
     test.want = syscall_rules_of[generation & 1][compat & 1][record->nr & (SYSCALL_CLASSES - 1)] &
@@ -157,7 +154,7 @@ int BPF_PROG(call_over, struct pt_regs *regs, long ret)
     if (!mine || thread->in_call || thread->judged == thread->syscalls)
         return 0;
     __u64 began = own_begin();
-    judge_call(ctx, thread, slot);
+    judge_call(ctx, thread);
     own_end(began, mine, OWN_CALL_OVER);
     return 0;
 }

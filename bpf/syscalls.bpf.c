@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-// The recorder: every syscall of a watched thread into that thread's own ring.
+// The recorder: every syscall of a watched thread into that thread's own segments.
 //
 // Why raw_syscalls as tp_btf: it is the only pair that fires for every call on every
 // kernel, and tp_btf costs half of what the classic tracepoint does.  At entry the
 // record is written whole but for result and duration, so a call still in flight is
-// visible as such; nothing is shared with other threads, no lock, no atomic.
+// visible as such; once it is over it is packed (bpf/segments.bpf.h).  Nothing is shared
+// with other threads, no lock, no atomic, but where a segment is full.
 //
 // A path is read at entry, where it cannot have been changed by another thread since;
 // where its page is not resident it is read again at return, when the kernel has
@@ -14,6 +15,7 @@
 // registers still hold number and arguments there.  Such are the calls a thread was in
 // when recording began, and all of them where durations are not measured: then
 // record_enter is not attached, and half the price is not paid.
+#include "bpf/segments.bpf.h"
 #include "bpf/watch.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -275,6 +277,13 @@ static __noinline struct thread_slot *decide(__u64 at, __u32 *slot, __u32 counte
     return thread;
 }
 
+/* The call before was never seen to return: the program for returns was busy on that CPU. */
+static __noinline int keep_unreturned(struct thread_slot *thread)
+{
+    keep_call(thread, &thread->call[(thread->syscalls - 1) & 1], thread->after);
+    return 0;
+}
+
 SEC("tp_btf/sys_enter")
 int BPF_PROG(record_enter, struct pt_regs *regs, long nr)
 {
@@ -295,11 +304,10 @@ int BPF_PROG(record_enter, struct pt_regs *regs, long nr)
         if (!thread)
             return 0;
     }
+    if (thread->in_call)
+        keep_unreturned(thread);
     __u64 index = thread->syscalls;
-    __u32 key = slot * ring_length + (index & (ring_length - 1));
-    struct syscall_record *record = bpf_map_lookup_elem(&records, &key);
-    if (!record)
-        return 0;
+    struct syscall_record *record = &thread->call[index & 1];
     __u32 compat = calls_compat(thread);
     record->start_ns = bpf_ktime_get_ns();
     record->duration_ns = IN_FLIGHT;
@@ -308,8 +316,9 @@ int BPF_PROG(record_enter, struct pt_regs *regs, long nr)
     keep_arguments(record, regs, compat);
     thread->syscalls = index + 1;
     thread->in_call = 1;
-    __u32 class = syscall_class[compat][nr & (SYSCALL_CLASSES - 1)] & CLASS_KEEPS;
+    __u32 class = syscall_class[compat][nr & (SYSCALL_CLASSES - 1)];
     thread->after = class;
+    class &= CLASS_KEEPS;
     if (class) {
         if (class & CLASS_PATH_MASK)
             begin_path(thread, slot, record, class);
@@ -341,10 +350,7 @@ static __always_inline int is_birth(__u32 class, long ret)
 static __always_inline int record_whole(struct thread_slot *thread, __u32 slot, struct pt_regs *regs, long ret)
 {
     __u64 index = thread->syscalls;
-    __u32 key = slot * ring_length + (index & (ring_length - 1));
-    struct syscall_record *record = bpf_map_lookup_elem(&records, &key);
-    if (!record)
-        return 0;
+    struct syscall_record *record = &thread->call[index & 1];
     __u32 compat = calls_compat(thread), flags = compat;
     long nr = (long)regs->orig_ax;
     if (nr < 0) { /* left by sigreturn, and by the calls of the kernel's own trampolines (is_of_probe) */
@@ -367,6 +373,7 @@ static __always_inline int record_whole(struct thread_slot *thread, __u32 slot, 
     record->flags = flags;
     keep_arguments(record, regs, compat);
     thread->syscalls = index + 1;
+    keep_call(thread, record, class);
     class &= CLASS_KEEPS;
     if (class) {
         if (class & CLASS_PATH_MASK)
@@ -454,14 +461,13 @@ int BPF_PROG(record_exit, struct pt_regs *regs, long ret)
     if (slot < slots)
         thread = bpf_map_lookup_elem(&threads, &slot);
     if (thread && thread->in_call) {
-        __u32 key = slot * ring_length + ((thread->syscalls - 1) & (ring_length - 1));
-        struct syscall_record *record = bpf_map_lookup_elem(&records, &key);
-        if (!record)
-            return 0;
+        struct syscall_record *record = &thread->call[(thread->syscalls - 1) & 1];
         record->ret = ret;
         record->duration_ns = bpf_ktime_get_ns() - record->start_ns;
-        thread->in_call = 0;
         __u32 class = thread->after;
+        keep_call(thread, record, class);
+        thread->in_call = 0;
+        class &= CLASS_KEEPS;
         if (class)
             end_call(thread, slot, record, class);
         return 0;

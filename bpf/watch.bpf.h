@@ -300,6 +300,9 @@ static __noinline struct thread_slot *take_slot(struct task_struct *task, __u32 
     thread->blocked_ns = 0;
     thread->judged = 0;
     thread->signal_frames = 0;
+    thread->unkept = 0;
+    thread->refused = 0;
+    thread->granted = 0;
     thread->share = share;
     __sync_fetch_and_add(&share_at(share)->slots, 1);
     thread->since_birth = recording_since_boot_ns && thread->thread_start_boot_ns >= recording_since_boot_ns;
@@ -307,6 +310,18 @@ static __noinline struct thread_slot *take_slot(struct task_struct *task, __u32 
     thread->state = SLOT_LIVE;
     *entry = slot + 1;
     return thread;
+}
+
+/* Who has become another user is charged as that one: a service that root started would be root's for ever. */
+static __noinline int charge_slot(struct task_struct *task, struct thread_slot *thread)
+{
+    __u32 share = share_of(task), before = thread->share;
+    if (share == before)
+        return 0;
+    thread->share = share;
+    __sync_fetch_and_add(&share_at(share)->slots, 1);
+    __sync_fetch_and_sub(&share_at(before)->slots, 1);
+    return 0;
 }
 
 /* What a call of a thread without a slot leaves: its number in the process's account. */
@@ -370,6 +385,8 @@ static __noinline struct thread_slot *decide_slot(struct task_struct *task, __u3
             count_unrecorded(task);
             return 0;
         }
+    } else {
+        charge_slot(task, thread);
     }
     /* whoever looks between the two takes them for undecided, not for another generation's */
     *(volatile __u32 *)&thread->rules_generation = 0;

@@ -151,6 +151,16 @@ std::uint8_t path_argument(int nr, bool compat, bool all) {
     return wanted ? call.path : 0;
 }
 
+unsigned argument_registers(int nr, bool compat) {
+    const tables::Call &call = call_of(nr, compat);
+    if (!call.known)
+        return SYSCALL_ARGS;
+    unsigned registers = 0;
+    for (std::size_t i = 0; i < call.count && i < call.args.size(); ++i)
+        registers = std::max(registers, call.args[i].reg + (call.args[i].wide ? 2u : 1u));
+    return registers;
+}
+
 bool is_memory_call(int nr, bool compat) {
     return call_of(nr, compat).kind == tables::Class::Memory;
 }

@@ -35,6 +35,8 @@ DecodedCall decode_syscall(int nr, bool compat, const std::uint64_t args[6], con
 // For the recorder: which argument of call nr is a path worth keeping: index + 1, or 0.
 // all: every call that takes a path; else only open, openat, openat2, creat, execve(at) and their like.
 std::uint8_t path_argument(int nr, bool compat, bool all);
+// For the recorder: how many of the six registers hold arguments of call nr; of one that is not known all.
+unsigned argument_registers(int nr, bool compat);
 // Whether nr changes the address space: brk, mmap, munmap, mremap.
 bool is_memory_call(int nr, bool compat);
 // Whether nr opens a file by path: open, openat, openat2, creat (kind "open" in the timeline).

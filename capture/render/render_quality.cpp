@@ -37,6 +37,8 @@ public:
         json["threads"] = expected();
         json["threads_captured"] = captured_;
         json["recorded"] = recorded_;
+        json["after"] = after_;
+        json["left_out"] = left_out_;
         json["overwritten"] = overwritten_;
         json["lost"] = lost_;
         json["ended"] = ended();
@@ -70,9 +72,12 @@ private:
         std::set<std::uint64_t> seen;
         for (const ThreadSnapshot &thread : process_.threads) {
             seen.insert(thread.tid);
-            const Accounting count = accounting_of(thread);
+            const Accounting count = accounting_of(thread, {process_.event.h.t_ns});
             recorded_ += count.recorded;
+            after_ += count.after;
+            left_out_ += count.left_out;
             overwritten_ += count.overwritten;
+            unkept_ += count.lost;
             captured_ += thread.event.has_value(); // without a ring its past is missing, said below
             if (thread.rings) {
                 paths_cut += thread.rings->slot.paths_cut;
@@ -133,6 +138,8 @@ private:
     void count_losses() {
         for (const Loss &given : context_.input.losses)
             loss(given.where, given.reason, given.count);
+        lost_ += unkept_;
+        loss("system calls", "no memory was left for a thread's first ([record] calls)", unkept_);
         if (process_.heap)
             for (const Loss &of_heap : heap_losses(*process_.heap))
                 loss(of_heap.where, redactor_.text(of_heap.reason), of_heap.count);
@@ -143,7 +150,7 @@ private:
         } else {
             const bpf::process_entry &entry = *process_.entry;
             overwritten_ += entry.calls_ended; // others have their rings now
-            lost_ = entry.syscalls_unrecorded;
+            lost_ += entry.syscalls_unrecorded;
             loss("system calls", "made by threads that had no slot", entry.syscalls_unrecorded);
             loss("threads", "had no slot", entry.threads_unrecorded);
             loss("thread events", "no room in the ring buffer", entry.threads_unsent);
@@ -225,7 +232,7 @@ private:
     const Redactor &redactor_;
     std::vector<std::string> reasons_;
     Json missing_ = Json::array(), losses_ = Json::array();
-    std::uint64_t captured_ = 0, recorded_ = 0, overwritten_ = 0, lost_ = 0;
+    std::uint64_t captured_ = 0, recorded_ = 0, after_ = 0, left_out_ = 0, overwritten_ = 0, unkept_ = 0, lost_ = 0;
 };
 
 } // namespace

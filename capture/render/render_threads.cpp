@@ -24,11 +24,18 @@ std::string_view thread_comm(const ThreadSnapshot &thread) {
     return thread.rings ? fixed_text(thread.rings->slot.comm) : std::string_view{};
 }
 
-Accounting accounting_of(const ThreadSnapshot &thread) {
+Accounting accounting_of(const ThreadSnapshot &thread, MonotonicTime trigger) {
     if (!thread.rings)
         return {};
-    const std::uint64_t made = thread.rings->slot.syscalls, kept = thread.rings->syscalls.size();
-    return {kept, made > kept ? made - kept : 0};
+    const auto &calls = thread.rings->syscalls;
+    const auto later = std::ranges::upper_bound(calls, trigger.ns, {}, &bpf::syscall_record::start_ns);
+    Accounting count{.after = static_cast<std::uint64_t>(calls.end() - later),
+                     .recorded = calls.size(),
+                     .left_out = thread.rings->calls_left_out,
+                     .lost = thread.rings->slot.unkept};
+    const std::uint64_t made = thread.rings->slot.syscalls;
+    count.overwritten = made - std::min(made, count.recorded + count.left_out + count.lost);
+    return count;
 }
 
 bool captured_whole(const ThreadSnapshot &thread) {
@@ -219,20 +226,35 @@ private:
         return kernel_stack_json(context_, std::vector<std::uint64_t>(event.kernel_stack, event.kernel_stack + count));
     }
 
-    static Json accounting(const ThreadSnapshot &thread) {
+    // How long before the trigger its calls are known: since the first that is kept or, where none is missing, since it
+    // was recorded.
+    static Json past_of(const ThreadSnapshot &thread, MonotonicTime trigger) {
+        const auto &calls = thread.rings->syscalls;
+        const bool whole = calls.size() == thread.rings->slot.syscalls;
+        if (calls.empty() && !whole)
+            return {};
+        const std::uint64_t from = whole ? thread.rings->slot.first_ns : calls.front().start_ns;
+        return trigger.ns - std::min(trigger.ns, from);
+    }
+
+    Json accounting(const ThreadSnapshot &thread) {
         if (!thread.rings)
             return {};
         const bpf::thread_slot &slot = thread.rings->slot;
-        const Accounting count = accounting_of(thread);
+        const MonotonicTime trigger{context_.input.process.event.h.t_ns};
+        const Accounting count = accounting_of(thread, trigger);
         const Account paths = paths_of(*thread.rings);
         Json json;
         json["recorded"] = count.recorded;
+        json["after"] = count.after;
+        json["left_out"] = count.left_out;
         json["overwritten"] = count.overwritten;
-        json["lost"] = 0; // a thread with a slot records each call
+        json["lost"] = count.lost;
         json["since_birth"] = slot.since_birth != 0;
         json["first_t_ns"] = slot.first_ns;
         json["kept_from_ns"] = count.recorded ? Json(thread.rings->syscalls.front().start_ns) : Json();
         json["kept_to_ns"] = count.recorded ? Json(thread.rings->syscalls.back().start_ns) : Json();
+        json["past_ns"] = past_of(thread, trigger);
         json["exit_ns"] = slot.exit_ns ? Json(slot.exit_ns) : Json();
         json["opens"] = slot.opens;
         json["opens_kept"] = thread.rings->opens.size();

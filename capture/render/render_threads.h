@@ -16,11 +16,15 @@ const ThreadSnapshot *crashed_thread(const ProcessSnapshot &process);
 // The comm from the captured event, else from the slot; raw bytes.
 std::string_view thread_comm(const ThreadSnapshot &thread);
 
-// recorded + overwritten + lost = calls that the thread really made.
+// Their sum is the number of calls that the thread really made.
 struct Accounting {
-    std::uint64_t recorded = 0, overwritten = 0;
+    std::uint64_t after = 0;       // of those recorded, began after the trigger
+    std::uint64_t recorded = 0;    // they are in the bundle
+    std::uint64_t left_out = 0;    // they were kept, but are older than the newest that a bundle takes
+    std::uint64_t overwritten = 0; // older than these
+    std::uint64_t lost = 0;        // there was no memory for them
 };
-Accounting accounting_of(const ThreadSnapshot &thread);
+Accounting accounting_of(const ThreadSnapshot &thread, MonotonicTime trigger);
 
 // Whether everything that is wanted of the thread is there: rings, registers, stack.
 bool captured_whole(const ThreadSnapshot &thread);

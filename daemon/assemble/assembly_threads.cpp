@@ -13,6 +13,24 @@
 
 namespace incident::daemon {
 
+namespace {
+
+// Which calls of a thread a bundle takes: many of the thread that it is about, and of each other one what is left of a
+// number for all of them.  A reader looks at the last; a program can compare the rest.  What came after the trigger
+// takes nothing of the past away.
+constexpr std::size_t calls_of_subject = 20'000, calls_of_others = 30'000, calls_at_least = 128, calls_after = 1'000;
+
+CallsWanted calls_wanted(const Assembly &assembly, std::uint32_t tid) {
+    const auto &process = assembly.input.process;
+    const std::size_t others = std::max<std::size_t>({process.threads_expected, process.threads.size(), 2}) - 1;
+    const bool subject = tid == process.event.h.tid;
+    return {.before = subject ? calls_of_subject : std::max(calls_at_least, calls_of_others / others),
+            .until_ns = process.event.h.t_ns,
+            .after = calls_after};
+}
+
+} // namespace
+
 // The assembly a thread's event belongs to; seen from outside it may belong to several.
 Assembly *Assembler::assembly_for(const bpf::thread_event &event) {
     const bool dying = event.role == bpf::ROLE_CRASHED || event.role == bpf::ROLE_SIBLING;
@@ -77,7 +95,7 @@ void Assembler::add_thread(Assembly &assembly, const bpf::thread_event &event, s
     if (event.slot == ~0u) {
         thread.missing = "no syscalls: it made none while recorded, or had no ring (see losses)";
     } else {
-        thread.rings = recorder_.read(event.slot, event.generation);
+        thread.rings = recorder_.read(event.slot, event.generation, calls_wanted(assembly, event.h.tid));
         if (!thread.rings)
             thread.missing = "no syscalls: its ring was already used again";
     }
@@ -126,7 +144,7 @@ void Assembler::add_silent_threads(Assembly &assembly) {
         if (!known) {
             capture::ThreadSnapshot thread;
             thread.tid = header.tid;
-            thread.rings = recorder_.read(slot, header.generation);
+            thread.rings = recorder_.read(slot, header.generation, calls_wanted(assembly, header.tid));
             if (!fatal)
                 thread.missing = "no registers: it had no event (see losses)";
             else if (header.captured == 2)

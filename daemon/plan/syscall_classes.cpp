@@ -62,10 +62,10 @@ bool waits_for_work(const std::string &name) {
     return names.contains(name);
 }
 
-__u16 class_of(int nr, bool compat, bool all_paths) {
+__u32 class_of(int nr, bool compat, bool all_paths) {
     // The i386 calls that pass a structure of arguments (old mmap, 90) have no sizes in registers.
     if (compat && nr == 90)
-        return 0;
+        return 1u << CLASS_ARGUMENTS_SHIFT;
     unsigned result = 0;
     const std::string name = capture::syscall_name(nr, compat);
     if (const unsigned path = capture::path_argument(nr, compat, all_paths)) {
@@ -88,7 +88,8 @@ __u16 class_of(int nr, bool compat, bool all_paths) {
         result |= CLASS_EXEC;
     if (name == "rt_sigreturn" || name == "sigreturn")
         result |= CLASS_SIGRETURN;
-    return static_cast<__u16>(result);
+    result |= capture::argument_registers(nr, compat) << CLASS_ARGUMENTS_SHIFT;
+    return result;
 }
 
 } // namespace
@@ -97,7 +98,7 @@ bool is_idle_call(int nr, bool compat) {
     return waits_for_work(capture::syscall_name(nr, compat));
 }
 
-void fill_syscall_classes(__u16 (&classes)[2][SYSCALL_CLASSES], bool all_paths) {
+void fill_syscall_classes(__u32 (&classes)[2][SYSCALL_CLASSES], bool all_paths) {
     for (int compat = 0; compat < 2; ++compat)
         for (int nr = 0; nr < SYSCALL_CLASSES; ++nr)
             classes[compat][nr] = class_of(nr, compat != 0, all_paths);

@@ -51,6 +51,8 @@ const char *loss_name(int place) {
         return "processes: deaths of those without an entry";
     case bpf::LOSS_RETURNS:
         return "ring buffer: where functions return to whose returns are probed";
+    case bpf::LOSS_SEGMENT:
+        return "calls: no memory for those of a thread ([record] calls)";
     case bpf::LOSS_KEPT:
         return "processes: deaths of which only the id is known";
     default:
@@ -83,6 +85,8 @@ const char *loss_reason(int place) {
     case bpf::LOSS_DEATH:
     case bpf::LOSS_KEPT:
         return "more live threads or processes than configured, or than the share of one user";
+    case bpf::LOSS_SEGMENT:
+        return "more threads make calls than there is memory for: raise [record] calls";
     case bpf::LOSS_PATH_FAULT:
         return "the memory was unreadable at entry and at return";
     default:

@@ -22,12 +22,20 @@ struct TracepointName {
     auto operator<=>(const TracepointName &) const = default;
 };
 
+// Which of the calls that are kept of a thread are wanted.
+struct CallsWanted {
+    std::size_t before = 0;         // the newest that began until …
+    std::uint64_t until_ns = ~0ull; // … then (monotonic), …
+    std::size_t after = 0;          // and the oldest that began later; beside these the one in flight
+};
+
 class Recorded {
 public:
     virtual ~Recorded() = default;
 
     // The rings of a slot; nullopt if the slot does not (or no longer) belong to this generation.
-    virtual std::optional<capture::ThreadRings> read(std::uint32_t slot, std::uint64_t generation) const = 0;
+    virtual std::optional<capture::ThreadRings> read(std::uint32_t slot, std::uint64_t generation,
+                                                     const CallsWanted &wanted) const = 0;
     // The slots that hold threads of the process, dead or alive.
     virtual std::vector<std::uint32_t> slots_of(const capture::ProcessRef &process) const = 0;
     virtual bpf::thread_slot header(std::uint32_t slot) const = 0;

@@ -25,13 +25,21 @@ std::uint64_t process_entries(const rules::Config::Record &record) {
     return std::uint64_t(record.processes) + DYING_RESERVE;
 }
 
+// Kept back for threads that have not two segments yet: two for each, but not more than a sixteenth of the pool.
+std::uint32_t segments_kept_back(std::uint32_t threads, std::uint32_t pool) {
+    return static_cast<std::uint32_t>(std::min<std::uint64_t>(2ull * threads, pool / 16));
+}
+
 } // namespace
+
+std::uint64_t segment_count(const rules::Config::Record &record) {
+    return std::max<std::uint64_t>(record.calls / sizeof(bpf::call_segment), 2ull * record.threads);
+}
 
 MemoryPlan plan_memory(const rules::Config::Record &record, std::uint32_t pid_max) {
     MemoryPlan plan;
-    plan.rings = static_cast<std::uint64_t>(record.threads) *
-                 (sizeof(bpf::thread_slot) + sizeof(bpf::thread_side) +
-                  static_cast<std::uint64_t>(record.syscalls) * sizeof(bpf::syscall_record));
+    plan.calls_kept = segment_count(record) * sizeof(bpf::call_segment);
+    plan.rings = static_cast<std::uint64_t>(record.threads) * (sizeof(bpf::thread_slot) + sizeof(bpf::thread_side));
     plan.thread_tables = 4ull * (pid_max + 1ull) + 8ull * STACK_PLACES;
     plan.processes = process_entries(record) * (sizeof(bpf::process_entry) + 64) +
                      KEPT_DEATHS * std::uint64_t(STACK_PAGE) + SHARES * sizeof(bpf::user_share);
@@ -49,7 +57,8 @@ Status Recorder::Impl::size_maps(std::uint32_t pid_max) {
     } sizes[] = {
         {maps.slot_of, pid_max + 1ull},
         {maps.threads, record.threads},
-        {maps.records, static_cast<std::uint64_t>(record.threads) * record.syscalls},
+        {maps.segments, segment_count(record)},
+        {maps.free_segments, segment_count(record)},
         {maps.sides, record.threads},
         {maps.calls, record.threads},
         {maps.call_slots, record.threads / 64 + 1ull},
@@ -66,13 +75,18 @@ Status Recorder::Impl::size_maps(std::uint32_t pid_max) {
     return {};
 }
 
-Status Recorder::Impl::fill_free_slots() {
-    const int queue = bpf_map__fd(skeleton->maps.free_slots);
-    for (std::uint32_t slot = 0; slot < record.threads; ++slot)
-        if (bpf_map_update_elem(queue, nullptr, &slot, BPF_ANY))
-            return fail(Error::system("filling the list of free rings"));
+Status Recorder::Impl::fill_free_lists() {
+    const auto fill = [](const bpf_map *queue, std::uint32_t count) {
+        for (std::uint32_t index = 0; index < count; ++index)
+            if (bpf_map_update_elem(bpf_map__fd(queue), nullptr, &index, BPF_ANY))
+                return false;
+        return true;
+    };
+    if (!fill(skeleton->maps.free_slots, record.threads) || !fill(skeleton->maps.free_segments, segments_in_pool))
+        return fail(Error::system("filling the lists of what is free"));
     skeleton->data->watch_epoch = 1;
     skeleton->bss->slots_free = record.threads;
+    skeleton->bss->segments_free = static_cast<std::int32_t>(segments_in_pool);
     return {};
 }
 
@@ -83,23 +97,24 @@ Status Recorder::Impl::load(std::uint32_t stack_bytes) {
     const std::uint32_t pid_max = read_pid_max();
     plan = plan_memory(record, pid_max);
     if (plan.total() > record.memory_limit)
-        return fail(fmt::format(
-            "the configured rings need {} MiB at worst ({} threads with {} syscalls: {} MiB; thread "
-            "tables: {} MiB; {} processes: {} MiB; ring buffer: {} MiB), more than [record] "
-            "memory_limit = {} MiB: lower threads or syscalls, or raise the limit",
-            (plan.total() >> 20) + 1, record.threads, record.syscalls, plan.rings >> 20, plan.thread_tables >> 20,
-            record.processes, plan.processes >> 20, plan.events >> 20, record.memory_limit >> 20));
+        return fail(fmt::format("the configured rings need {} MiB at worst (calls: {} MiB; {} threads: {} MiB; thread "
+                                "tables: {} MiB; {} processes: {} MiB; ring buffer: {} MiB), more than [record] "
+                                "memory_limit = {} MiB: lower calls or threads, or raise the limit",
+                                (plan.total() >> 20) + 1, plan.calls_kept >> 20, record.threads, plan.rings >> 20,
+                                plan.thread_tables >> 20, record.processes, plan.processes >> 20, plan.events >> 20,
+                                record.memory_limit >> 20));
     skeleton = recorder_bpf__open();
     if (!skeleton)
         return fail(Error::system("opening the BPF programs"));
+    segments_in_pool = static_cast<std::uint32_t>(segment_count(record));
     if (auto sized = size_maps(pid_max); !sized)
         return sized;
     skeleton->rodata->slots = record.threads;
     skeleton->rodata->processes_max = record.processes;
-    skeleton->rodata->ring_length = record.syscalls;
+    skeleton->rodata->segments_kept_back = segments_kept_back(record.threads, segments_in_pool);
     skeleton->rodata->stack_pages_max =
         std::min<std::uint32_t>((stack_bytes + STACK_PAGE - 1) / STACK_PAGE, STACK_PAGES_MAX);
-    __u16 classes[2][SYSCALL_CLASSES];
+    __u32 classes[2][SYSCALL_CLASSES];
     fill_syscall_classes(classes, record.all_paths);
     static_assert(sizeof(classes) == sizeof(skeleton->rodata->syscall_class));
     std::memcpy(const_cast<void *>(static_cast<const volatile void *>(skeleton->rodata->syscall_class)), classes,
@@ -107,7 +122,7 @@ Status Recorder::Impl::load(std::uint32_t stack_bytes) {
     leave_out_what_is_missing();
     if (const int error = recorder_bpf__load(skeleton))
         return fail(libbpf_error("the kernel refused the BPF programs", -error));
-    if (auto filled = fill_free_slots(); !filled)
+    if (auto filled = fill_free_lists(); !filled)
         return filled;
     if (auto made = make_grace(); !made)
         return made;
@@ -120,15 +135,15 @@ Status Recorder::Impl::load(std::uint32_t stack_bytes) {
     auto map = [](bpf_map *of, bool writable) {
         return Mapping::of(bpf_map__fd(of), bpf_map__value_size(of), bpf_map__max_entries(of), writable);
     };
-    auto mapped_threads = map(maps.threads, true), mapped_records = map(maps.records, false),
+    auto mapped_threads = map(maps.threads, true), mapped_segments = map(maps.segments, false),
          mapped_sides = map(maps.sides, false), mapped_calls = map(maps.calls, false),
          mapped_call_slots = map(maps.call_slots, false), mapped_syncs = map(maps.txg_syncs, false);
     for (auto *mapped :
-         {&mapped_threads, &mapped_records, &mapped_sides, &mapped_calls, &mapped_call_slots, &mapped_syncs})
+         {&mapped_threads, &mapped_segments, &mapped_sides, &mapped_calls, &mapped_call_slots, &mapped_syncs})
         if (!*mapped)
             return fail(mapped->error());
     threads = std::move(*mapped_threads);
-    records = std::move(*mapped_records);
+    segments = std::move(*mapped_segments);
     sides = std::move(*mapped_sides);
     calls = std::move(*mapped_calls);
     call_slots = std::move(*mapped_call_slots);
@@ -280,9 +295,18 @@ std::vector<capture::ProbeState> Recorder::probes() const {
 }
 
 RecorderUse Recorder::use() const {
-    const std::uint32_t free = std::min(impl_->skeleton->bss->slots_free, impl_->record.threads);
-    return {impl_->record.threads - free, impl_->record.threads, impl_->record.processes, impl_->record.syscalls,
-            impl_->plan.total()};
+    const auto &counts = *impl_->skeleton->bss;
+    const std::uint32_t free = std::min(counts.slots_free, impl_->record.threads);
+    const std::uint64_t pool = impl_->segments_in_pool;
+    const std::uint64_t free_segments = std::min<std::uint64_t>(std::max(counts.segments_free, 0), pool);
+    RecorderUse use;
+    use.threads_used = impl_->record.threads - free;
+    use.threads_max = impl_->record.threads;
+    use.processes_max = impl_->record.processes;
+    use.calls_bytes = pool * sizeof(bpf::call_segment);
+    use.calls_bytes_used = (pool - free_segments) * sizeof(bpf::call_segment);
+    use.memory_bytes = impl_->plan.total();
+    return use;
 }
 
 } // namespace incident::daemon

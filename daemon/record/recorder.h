@@ -8,6 +8,7 @@
 #include "capture/os/result.h"
 #include "capture/os/unique_fd.h"
 #include "daemon/plan/trigger_plan.h"
+#include "daemon/record/pool.h"
 #include "daemon/record/recorded.h"
 #include "rules/engine/engine.h"
 #include "rules/files/config.h"
@@ -27,20 +28,23 @@ namespace incident::daemon {
 
 // How many bytes of kernel memory the configured maps take at most.
 struct MemoryPlan {
-    std::uint64_t rings = 0; // per-thread headers, syscall records, opens and paths
+    std::uint64_t calls_kept = 0; // packed calls
+    std::uint64_t rings = 0;      // per-thread headers, opens and paths
     // The tables that lead to a thread's ring: 4 bytes × pid_max by tid, 8 × STACK_PLACES by kernel stack.
     std::uint64_t thread_tables = 0;
     std::uint64_t processes = 0;
     std::uint64_t events = 0; // ring buffer
     std::uint64_t calls = 0;  // probed calls in flight
-    std::uint64_t total() const { return rings + thread_tables + processes + events + calls; }
+    std::uint64_t total() const { return calls_kept + rings + thread_tables + processes + events + calls; }
 };
 MemoryPlan plan_memory(const rules::Config::Record &record, std::uint32_t pid_max);
+// Of the pool for packed calls: as many as [record] calls holds, but two for each thread.
+std::uint64_t segment_count(const rules::Config::Record &record);
 
 struct RecorderUse {
     std::uint32_t threads_used = 0, threads_max = 0;
     std::uint32_t processes_max = 0;
-    std::uint32_t syscalls_per_thread = 0;
+    std::uint64_t calls_bytes = 0, calls_bytes_used = 0; // of the pool for packed calls
     std::uint64_t memory_bytes = 0;
 };
 
@@ -120,7 +124,11 @@ public:
     using OnEvent = std::function<bool(std::span<const std::uint8_t>)>;
     Status consume(const OnEvent &on_event);
 
-    std::optional<capture::ThreadRings> read(std::uint32_t slot, std::uint64_t generation) const override;
+    std::optional<capture::ThreadRings> read(std::uint32_t slot, std::uint64_t generation,
+                                             const CallsWanted &wanted) const override;
+    // Where the pool for calls is nearly used up: gives back what ended threads have left, and takes from who has more
+    // than a fair part where others want more (pool.h).  Call it every second.
+    void tend_pool();
     std::vector<std::uint32_t> slots_of(const capture::ProcessRef &process) const override;
     bpf::thread_slot header(std::uint32_t slot) const override;
     // The last call of the slot's thread, or the one it is in.
@@ -209,6 +217,12 @@ public:
 
 private:
     Recorder();
+    bpf::thread_slot steady_header(std::uint32_t slot) const;
+    std::optional<bpf::call_segment> segment(std::uint32_t slot, std::uint32_t index_plus_one) const;
+    void read_calls(std::uint32_t slot, capture::ThreadRings &rings, const CallsWanted &wanted) const;
+    std::uint64_t kept_before(std::uint32_t slot, std::uint64_t generation, std::uint64_t index) const;
+    std::vector<SegmentHolder> holders();
+    void find_ages(SegmentHolder &holder) const;
     struct Impl;
     std::unique_ptr<Impl> impl_;
 };

@@ -68,9 +68,10 @@ struct Family {
 struct Recorder::Impl {
     recorder_bpf *skeleton = nullptr;
     ring_buffer *buffer = nullptr;
-    Mapping threads, records, sides, calls, call_slots, txg_syncs;
+    Mapping threads, segments, sides, calls, call_slots, txg_syncs;
     rules::Config::Record record;
     MemoryPlan plan;
+    std::uint32_t segments_in_pool = 0;
     std::uint32_t cpus = 1;
     const OnEvent *on_event = nullptr;
     std::unique_ptr<Attacher> attacher;
@@ -108,7 +109,8 @@ struct Recorder::Impl {
     Status wait_for_programs();
     void attach_wanted(const TriggerPlan &plan);
     Status size_maps(std::uint32_t pid_max);
-    Status fill_free_slots();
+    Status fill_free_lists();
+    bool take_oldest(std::uint32_t slot);
     void give_back(std::uint32_t share, __u32 bpf::user_share::*held);
 };
 

@@ -1,9 +1,11 @@
 // Reads the rings of threads through the mappings, and the process table.
 #include "daemon/record/recorder_impl.h"
+#include "daemon/record/unpack.h"
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <deque>
 
 namespace incident::daemon {
 
@@ -19,6 +21,54 @@ void forget_path(capture::OpenEntry &open) {
     open.whole = false;
 }
 
+// Calls of one thread, gathered from the newest backwards.
+class GatheredCalls {
+public:
+    explicit GatheredCalls(const CallsWanted &wanted) : wanted_(wanted) {}
+
+    bool enough() const { return before_ >= wanted_.before; }
+    void add_older(std::vector<bpf::syscall_record> calls) {
+        const auto later = std::ranges::upper_bound(calls, wanted_.until_ns, {}, &bpf::syscall_record::start_ns);
+        const auto after = static_cast<std::size_t>(calls.end() - later);
+        before_ += calls.size() - after;
+        after_ += after;
+        newest_first_.push_back(std::move(calls));
+        // Of one that has gone on for long: what is too new need not be held until the end.
+        while (newest_first_.size() > 1 && is_after(newest_first_.front()) &&
+               after_ - newest_first_.front().size() >= wanted_.after) {
+            after_ -= newest_first_.front().size();
+            dropped_ += newest_first_.front().size();
+            newest_first_.pop_front();
+        }
+    }
+    // Appends what is wanted, oldest first; returns how many more there were.
+    std::uint64_t finish(std::vector<bpf::syscall_record> &to) {
+        std::vector<bpf::syscall_record> all;
+        all.reserve(before_ + after_);
+        for (auto calls = newest_first_.rbegin(); calls != newest_first_.rend(); ++calls)
+            all.insert(all.end(), calls->begin(), calls->end());
+        const std::size_t too_old = before_ - std::min(before_, wanted_.before);
+        const std::size_t too_new = after_ - std::min(after_, wanted_.after);
+        to.insert(to.end(), all.begin() + static_cast<std::ptrdiff_t>(too_old),
+                  all.end() - static_cast<std::ptrdiff_t>(too_new));
+        return dropped_ + too_old + too_new;
+    }
+
+private:
+    bool is_after(const std::vector<bpf::syscall_record> &calls) const {
+        return calls.empty() || calls.front().start_ns > wanted_.until_ns;
+    }
+
+    CallsWanted wanted_;
+    std::deque<std::vector<bpf::syscall_record>> newest_first_;
+    std::size_t before_ = 0, after_ = 0, dropped_ = 0;
+};
+
+// Nothing that is read below this may be older than what was read above it: the kernel side writes in that order.
+void in_this_order() {
+    std::atomic_thread_fence(std::memory_order_acquire);
+}
+
 } // namespace
 
 bpf::thread_slot Recorder::header(std::uint32_t slot) const {
@@ -30,26 +80,94 @@ bpf::thread_slot Recorder::header(std::uint32_t slot) const {
 }
 
 bpf::syscall_record Recorder::last_call(std::uint32_t slot) const {
-    const std::uint64_t length = impl_->record.syscalls, made = header(slot).syscalls;
-    return *impl_->records.element<bpf::syscall_record>(slot * length + ((made - 1) & (length - 1)));
+    const bpf::thread_slot thread = header(slot);
+    return thread.call[(thread.syscalls - 1) & 1];
 }
 
 std::uint32_t Recorder::slots() const {
     return impl_->record.threads;
 }
 
-std::optional<capture::ThreadRings> Recorder::read(std::uint32_t slot, std::uint64_t generation) const {
+// The header with a call in flight that is whole: its place is written over by the next but one.  Of a thread that is
+// never seen to rest the call in flight is left out in the end.
+bpf::thread_slot Recorder::steady_header(std::uint32_t slot) const {
+    constexpr int tries = 8;
+    auto *thread = impl_->threads.element<bpf::thread_slot>(slot);
+    const std::atomic_ref<__u64> entered(thread->syscalls);
+    bpf::thread_slot copy;
+    for (int i = 0; i < tries; ++i) {
+        const __u64 before = entered.load(std::memory_order_acquire);
+        copy = header(slot);
+        in_this_order();
+        if (copy.syscalls == before && entered.load(std::memory_order_relaxed) == before)
+            return copy;
+    }
+    if (copy.in_call && copy.syscalls) {
+        copy.in_call = 0;
+        --copy.syscalls;
+    }
+    return copy;
+}
+
+// A copy of a segment of the slot's thread; none if it has been taken out of the chain meanwhile.
+std::optional<bpf::call_segment> Recorder::segment(std::uint32_t slot, std::uint32_t index_plus_one) const {
+    if (index_plus_one == 0 || index_plus_one > impl_->segments_in_pool)
+        return std::nullopt;
+    const auto *at = impl_->segments.element<bpf::call_segment>(index_plus_one - 1);
+    bpf::call_segment copy;
+    copy.filled = std::atomic_ref(const_cast<__u64 &>(at->filled)).load(std::memory_order_acquire);
+    std::memcpy(&copy.generation, &at->generation, sizeof(copy) - offsetof(bpf::call_segment, generation));
+    in_this_order();
+    const auto oldest = impl_->threads.element<bpf::thread_slot>(slot)->oldest;
+    if (std::int32_t(copy.serial - static_cast<std::uint32_t>(oldest >> 32)) < 0)
+        return std::nullopt;
+    return copy;
+}
+
+// From the newest segment backwards, until there are enough or an older one is no longer there.
+void Recorder::read_calls(std::uint32_t slot, capture::ThreadRings &rings, const CallsWanted &wanted) const {
+    const bpf::thread_slot &thread = rings.slot;
+    const std::uint64_t over = thread.syscalls - (thread.in_call ? 1 : 0); // calls of which the packed form is wanted
+    GatheredCalls gathered(wanted);
+    std::uint64_t begins = over;
+    for (std::uint32_t at = thread.newest; !gathered.enough();) {
+        const auto copy = segment(slot, at);
+        if (!copy || copy->generation != thread.generation || copy->first > begins)
+            break;
+        std::vector<bpf::syscall_record> calls = unpack(*copy);
+        const bool is_newest = at == thread.newest;
+        if (calls.size() != copy->filled >> 32 || (!is_newest && copy->first + calls.size() != begins))
+            break;
+        if (is_newest) { // it has been written to since
+            calls.resize(std::min<std::size_t>(calls.size(), over - copy->first));
+            if (copy->first + calls.size() != over)
+                break; // what was over is not here: it found no segment
+        }
+        begins = copy->first;
+        at = copy->prev;
+        gathered.add_older(std::move(calls));
+    }
+    rings.calls_left_out = kept_before(slot, thread.generation, begins) + gathered.finish(rings.syscalls);
+    if (thread.in_call)
+        rings.syscalls.push_back(thread.call[(thread.syscalls - 1) & 1]);
+}
+
+// How many calls before that one are kept.
+std::uint64_t Recorder::kept_before(std::uint32_t slot, std::uint64_t generation, std::uint64_t index) const {
+    const auto oldest = impl_->threads.element<bpf::thread_slot>(slot)->oldest;
+    const auto copy = segment(slot, static_cast<std::uint32_t>(oldest));
+    return copy && copy->generation == generation && copy->first < index ? index - copy->first : 0;
+}
+
+std::optional<capture::ThreadRings> Recorder::read(std::uint32_t slot, std::uint64_t generation,
+                                                   const CallsWanted &wanted) const {
     if (slot >= impl_->record.threads)
         return std::nullopt;
     capture::ThreadRings rings;
-    rings.slot = header(slot);
+    rings.slot = steady_header(slot);
     if (rings.slot.generation != generation)
         return std::nullopt;
-    const std::uint64_t length = impl_->record.syscalls;
-    const std::uint64_t kept = std::min<std::uint64_t>(rings.slot.syscalls, length);
-    rings.syscalls.reserve(kept);
-    for (std::uint64_t index = rings.slot.syscalls - kept; index < rings.slot.syscalls; ++index)
-        rings.syscalls.push_back(*impl_->records.element<bpf::syscall_record>(slot * length + (index & (length - 1))));
+    read_calls(slot, rings, wanted);
 
     bpf::thread_side side;
     std::memcpy(&side, impl_->sides.element<bpf::thread_side>(slot), sizeof(side));
@@ -76,16 +194,12 @@ std::optional<capture::ThreadRings> Recorder::read(std::uint32_t slot, std::uint
     const bpf::thread_slot after = header(slot);
     if (after.generation != generation)
         return std::nullopt;
-    drop_oldest(rings.syscalls, kept == length ? after.syscalls - rings.slot.syscalls : 0);
     drop_oldest(rings.opens, opens == OPEN_RECORDS ? after.opens - rings.slot.opens : 0);
     drop_oldest(rings.memory, grown == MEMORY_RECORDS ? after.memory_events - rings.slot.memory_events : 0);
     if (after.syscalls != rings.slot.syscalls) // a path may be on its way into the heap, over those of the lap before
         for (auto &open : rings.opens)
             if (open.record.lap != after.path_lap)
                 forget_path(open);
-    // A record is written before it is counted: the oldest may be the newest by now.
-    if (rings.syscalls.size() > 1 && rings.syscalls[0].start_ns > rings.syscalls[1].start_ns)
-        drop_oldest(rings.syscalls, 1);
     return rings;
 }
 

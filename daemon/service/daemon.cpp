@@ -237,9 +237,8 @@ Status Daemon::run() {
     warn_of_states();
     const auto use = recorder_->use();
     spdlog::info(
-        "recording: {} rules, up to {} threads with {} syscalls each, {} MiB of kernel memory; incidents in {}",
-        rules_->rules().size(), use.threads_max, use.syscalls_per_thread, use.memory_bytes >> 20,
-        delivery_->directory());
+        "recording: {} rules, up to {} threads, {} MiB for their calls, {} MiB of kernel memory; incidents in {}",
+        rules_->rules().size(), use.threads_max, use.calls_bytes >> 20, use.memory_bytes >> 20, delivery_->directory());
     if (const auto &before = lock_->before())
         delivery_->set_gap(capture::Gap{before->pid,
                                         before->stopped,
@@ -305,6 +304,7 @@ void Daemon::on_second() {
     find_lost_deaths(now);
     recorder_->allow_captures(captures_per_second);
     recorder_->decide_where_due();
+    recorder_->tend_pool();
     if (watches_->tend(now))
         reload();
     dumps_->allow(now);

@@ -21,6 +21,7 @@ namespace {
 
 constexpr std::uint64_t again_ns = 1'000'000'000, tell_again_last_ns = 300'000'000'000;
 constexpr std::chrono::seconds journal_patience{5}; // at the end; what is not told by then the next start tells
+constexpr std::size_t calls_of_light = 128;         // of each thread
 constexpr std::chrono::seconds hook_patience{5};    // at the end; systemd may be shutting down itself
 
 std::string short_id() {
@@ -30,15 +31,25 @@ std::string short_id() {
     return fmt::format("{:06x}", value & 0xffffff);
 }
 
+// All but the newest `most`.
+void leave_out_calls(capture::ThreadRings &rings, std::size_t most) {
+    const std::size_t more = rings.syscalls.size() - std::min(rings.syscalls.size(), most);
+    rings.syscalls.erase(rings.syscalls.begin(), rings.syscalls.begin() + static_cast<std::ptrdiff_t>(more));
+    rings.calls_left_out += more;
+}
+
 void make_light(Assembly &assembly) {
     auto &input = assembly.input;
     input.light = true;
     std::erase_if(assembly.collected.files, [](const auto &file) {
         return file.first != "process/maps" && file.first != "process/cmdline" && file.first != "process/cgroup";
     });
-    for (auto &thread : input.process.threads)
+    for (auto &thread : input.process.threads) {
         if (thread.tid != input.process.event.h.tid)
             thread.stack.clear();
+        if (thread.rings)
+            leave_out_calls(*thread.rings, calls_of_light);
+    }
 }
 
 } // namespace

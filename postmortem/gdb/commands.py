@@ -175,7 +175,7 @@ class Quality(Subcommand):
         reasons = get(quality, "incomplete_because")
         for reason in reasons if isinstance(reasons, list) else []:
             write("  because: " + text({"reason": reason}, "reason"))
-        for key in ("threads", "threads_captured", "recorded", "overwritten", "lost"):
+        for key in ("threads", "threads_captured", "recorded", "left_out", "overwritten", "lost"):
             field(key, text(quality, key), 17)
         for loss in items(quality, "losses"):
             write("  lost %s: %s (%s)" % (text(loss, "count"), text(loss, "where"), text(loss, "reason")))

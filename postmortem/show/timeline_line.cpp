@@ -25,6 +25,13 @@ std::string whose(simdjson::dom::element event, const TimelineStyle &style) {
 
 } // namespace
 
+bool TimelineQuery::is_later(simdjson::dom::element event) const {
+    std::string_view its_kind;
+    std::int64_t at = 0;
+    return latest_ns && !event["t_ns"].get(at) && at > *latest_ns && !event["kind"].get(its_kind) &&
+           (its_kind == "syscall" || its_kind == "open" || its_kind == "alloc");
+}
+
 bool TimelineQuery::wants(simdjson::dom::element event) const {
     std::uint64_t its_tid = 0;
     std::string_view its_kind;

@@ -18,10 +18,12 @@ struct TimelineQuery {
     std::optional<std::uint64_t> tid;
     std::string kind;                        // "" any
     std::optional<std::int64_t> earliest_ns; // monotonic
+    std::optional<std::int64_t> latest_ns;   // of what threads did
     bool errors = false;
 
-    bool filters() const { return tid || !kind.empty() || earliest_ns || errors; }
-    bool wants(simdjson::dom::element event) const; // an object
+    bool filters() const { return tid || !kind.empty() || earliest_ns || latest_ns || errors; }
+    bool is_later(simdjson::dom::element event) const; // than latest_ns
+    bool wants(simdjson::dom::element event) const;    // an object
 };
 
 struct TimelineStyle {

@@ -159,9 +159,10 @@ private:
                               shown(recorder["watching"]), recorder["threads_used"].count(),
                               recorder["threads_max"].count(), recorder["processes_used"].count(),
                               recorder["processes_max"].count()));
-        out_.line(fmt::format("  {} syscalls a thread{}, {} of memory", recorder["syscalls_per_thread"].count(),
-                              recorder["durations"].flag(true) ? "" : " without durations",
-                              size_text(recorder["memory_bytes"].count())));
+        out_.line(fmt::format(
+            "  {} of {} for calls used{}; {} of memory", size_text(recorder["calls_bytes_used"].count()),
+            size_text(recorder["calls_bytes"].count()), recorder["durations"].flag(true) ? "" : ", without durations",
+            size_text(recorder["memory_bytes"].count())));
         if (recorder["cost"].is_object())
             out_.line(fmt::format("  {} a syscall, {} syscalls/s, {:.2f} % of a CPU",
                                   span_text(recorder["cost"]["ns_per_syscall"].count()),

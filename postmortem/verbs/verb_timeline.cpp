@@ -80,6 +80,7 @@ public:
                       });
         options.duration("--since", "TIME", since_ns_, "only from this long before the trigger on: -5s");
         options.flag("--errors", query_.errors, "only calls that failed");
+        options.flag("--after", after_, "also calls that began after the trigger");
         options.notes("Times are relative to the trigger.");
     }
 
@@ -91,6 +92,8 @@ public:
         if (!incident)
             return fail(incident.error());
         style_ = {.trigger_ns = incident->trigger_ns().value_or(0), .comms = thread_names(opened->bundle)};
+        if (!after_ && !session.json) // a program sees all
+            query_.latest_ns = style_.trigger_ns;
         if (since_ns_ != since_ever) {
             // Both numbers come from outside: the difference may not fit.
             std::int64_t earliest = 0;
@@ -123,6 +126,7 @@ private:
             skip = all > *last_ ? all - *last_ : 0;
         }
         Newest kept(last_.value_or(0), query_.kind == "log", skip > 0); // where only the last N are wanted
+        std::uint64_t later = 0;
         simdjson::dom::parser parser;
         const Status read = bundle.lines("timeline.jsonl", [&](std::string_view line) {
             simdjson::dom::element event;
@@ -131,6 +135,8 @@ private:
             } else if (line.empty()) {
             } else if (parser.parse(line.data(), line.size()).get(event) || !event.is_object()) {
                 ++unreadable;
+            } else if (query_.wants(event) && query_.is_later(event)) {
+                ++later;
             } else if (query_.wants(event)) {
                 auto text = session.json ? as_json(line, event)
                                          : Result<std::string>(timeline_line(event, style_, session.out));
@@ -145,6 +151,8 @@ private:
         });
         for (const auto &[text, log] : kept.lines())
             session.out.line(text);
+        if (later)
+            session.out.line(fmt::format("… {} calls that began after the trigger: --after shows them", later));
         return read;
     }
 
@@ -159,6 +167,7 @@ private:
 
     std::string id_;
     std::optional<std::uint64_t> last_;
+    bool after_ = false;
     std::int64_t since_ns_ = since_ever;
     TimelineQuery query_;
     TimelineStyle style_;

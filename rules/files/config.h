@@ -10,13 +10,14 @@ namespace incident::rules {
 
 struct Config {
     struct Record {
-        std::uint32_t threads = 4096;         // [record] threads: slots, i.e. threads recorded at one time; 16..1048576
-        std::uint32_t syscalls = 128;         // calls kept per thread; a power of two 16..4096
-        std::uint32_t processes = 8192;       // watched processes at one time; 64..1048576
-        std::uint64_t ring_buffer = 4u << 20; // bytes; a power of two, 64 KiB..256 MiB
-        std::uint64_t memory_limit = 256u << 20; // refuse to start above this
-        bool all_paths = false;                  // paths = "opens" | "all": which calls' paths are kept
-        bool durations = true;                   // how long calls took; without, they cost half
+        std::uint32_t threads = 4096;    // [record] threads: slots, i.e. threads recorded at one time; 16..1048576
+        std::uint64_t calls = 64u << 20; // bytes for the calls of all threads; 64 KiB..64 GiB, and 4 KiB a thread
+        Nanoseconds past{std::chrono::seconds(60)}; // calls from before go first where memory is short: 1 s..24 h
+        std::uint32_t processes = 8192;             // watched processes at one time; 64..1048576
+        std::uint64_t ring_buffer = 4u << 20;       // bytes; a power of two, 64 KiB..256 MiB
+        std::uint64_t memory_limit = 256u << 20;    // refuse to start above this
+        bool all_paths = false;                     // paths = "opens" | "all": which calls' paths are kept
+        bool durations = true;                      // how long calls took; without, they cost half
     } record;
     // [heap]: for processes whose rules ask for allocations = "sizes" or "history".
     struct Heap {

@@ -24,7 +24,8 @@ constexpr std::uint64_t code = 0x1000, stack = 0x7ffc0000; // the program that i
 
 class TableRecorder final : public Recorded {
 public:
-    std::optional<capture::ThreadRings> read(std::uint32_t slot, std::uint64_t generation) const override {
+    std::optional<capture::ThreadRings> read(std::uint32_t slot, std::uint64_t generation,
+                                             const CallsWanted & /*wanted*/) const override {
         const auto found = slots_.find(slot);
         if (found == slots_.end() || found->second.generation != generation)
             return std::nullopt;

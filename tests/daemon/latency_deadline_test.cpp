@@ -23,7 +23,6 @@ protected:
         if (::geteuid() != 0)
             GTEST_SKIP() << "needs root: loads BPF programs";
         rules::Config::Record record;
-        record.syscalls = 16;
         auto started = Recorder::start(record, 8192);
         ASSERT_TRUE(started) << started.error().what;
         recorder.emplace(std::move(*started));

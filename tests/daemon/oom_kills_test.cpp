@@ -6,7 +6,7 @@
 namespace incident::daemon {
 namespace {
 
-constexpr std::uint32_t mallory = 4711, alice = 4712;
+constexpr std::uint32_t mallory = 4711, trent = 4712;
 
 class OomKillsTest : public testing::Test {
 protected:
@@ -20,7 +20,7 @@ protected:
 };
 
 TEST_F(OomKillsTest, OneUsersForgetNoneOfAnother) {
-    kill(1, alice);
+    kill(1, trent);
     for (std::uint32_t pid = 100; pid < 100 + 2 * OomKills::most; ++pid)
         kill(pid, mallory);
     EXPECT_TRUE(kills.take(1));
@@ -29,7 +29,7 @@ TEST_F(OomKillsTest, OneUsersForgetNoneOfAnother) {
 }
 
 TEST_F(OomKillsTest, OfThePidThatComesAgainTheNewerIsMeant) {
-    kill(1, alice);
+    kill(1, trent);
     kill(1, mallory);
     const auto found = kills.take(1);
     ASSERT_TRUE(found);

@@ -39,14 +39,23 @@ protected:
 TEST(MemoryPlan, CountsEveryMapThatConfigurationSizes) {
     rules::Config::Record record;
     record.threads = 1000;
-    record.syscalls = 64;
     record.processes = 100;
     record.ring_buffer = 1 << 20;
     const auto plan = plan_memory(record, 32767);
-    EXPECT_EQ(plan.rings, 1000u * (256 + 11008 + 64 * 80));
+    EXPECT_EQ(plan.rings, 1000u * (448 + 11008));
+    EXPECT_EQ(plan.calls_kept, record.calls);
     EXPECT_EQ(plan.thread_tables, 4u * 32768 + 8u * 16384);
     EXPECT_EQ(plan.events, 1u << 20);
-    EXPECT_EQ(plan.total(), plan.rings + plan.thread_tables + plan.processes + plan.events + plan.calls);
+    EXPECT_EQ(plan.total(),
+              plan.calls_kept + plan.rings + plan.thread_tables + plan.processes + plan.events + plan.calls);
+}
+
+TEST(MemoryPlan, HasTwoSegmentsForEachThread) {
+    rules::Config::Record record;
+    record.threads = 100'000;
+    EXPECT_EQ(segment_count(record), 200'000u);
+    record.threads = 16;
+    EXPECT_EQ(segment_count(record), record.calls / 2048);
 }
 
 TEST_F(Directory, AnEndThatWasNoStopIsKnown) {

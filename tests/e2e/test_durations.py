@@ -9,7 +9,7 @@ from lib.programs import victim
 from lib.victims import run, running
 from lib.wait import until
 
-WITHOUT = "[record]\ndurations = false\nsyscalls = 512\n"
+WITHOUT = "[record]\ndurations = false\n"
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def returns():
 @pytest.fixture(params=[True, False], ids=["durations", "no durations"])
 def watcher(request, daemon):
     """What is recorded of a call besides its duration must not depend on whether that is measured."""
-    return daemon(config="[record]\nsyscalls = 512\n" if request.param else WITHOUT)
+    return daemon(config="" if request.param else WITHOUT)
 
 
 def died(watcher, *argv):

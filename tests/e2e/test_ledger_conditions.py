@@ -15,7 +15,7 @@ from lib.programs import victim
 from lib.victims import finish, run, running, start
 from lib.wait import until
 
-SMALLEST = '[record]\nthreads = 16\nsyscalls = 16\nprocesses = 64\nring_buffer = "64KiB"\n'
+SMALLEST = '[record]\nthreads = 16\ncalls = "64KiB"\nprocesses = 64\nring_buffer = "64KiB"\n'
 NARROW = "[record]\nthreads = 256\n[storm]\nfull = 1000\n[capture]\nanalyse = false\n"
 CPU1 = Path("/sys/devices/system/cpu/cpu1/online")
 
@@ -47,7 +47,7 @@ def test_the_smallest_rings(daemon):
             break
         # Processes that began just then have rings until it is known that no rule is about them.
         assert [loss for loss in incident.quality["losses"] if loss["where"] == "system calls" and loss["reason"]]
-    assert_each_call_is_accounted(incident, accounts, ring=16)
+    assert_each_call_is_accounted(incident, accounts, at_least=30)
 
 
 def test_more_threads_than_rings(daemon):

@@ -79,7 +79,7 @@ def test_a_state_directory_that_cannot_be_made(daemon, tmp_path):
 
 
 def test_more_memory_than_allowed(daemon):
-    done = incidentd(daemon, config='[record]\nthreads = 65536\nsyscalls = 1024\nmemory_limit = "64MiB"\n')
+    done = incidentd(daemon, config='[record]\nthreads = 65536\ncalls = "512MiB"\nmemory_limit = "64MiB"\n')
     assert done.returncode == 1
     assert "memory_limit" in "".join(lines(done))
 

@@ -22,7 +22,8 @@ constexpr std::uint64_t second = 1'000'000'000;
 // The kernel's maps, filled from the input.
 class FuzzedRecorder final : public Recorded {
 public:
-    std::optional<capture::ThreadRings> read(std::uint32_t slot, std::uint64_t generation) const override {
+    std::optional<capture::ThreadRings> read(std::uint32_t slot, std::uint64_t generation,
+                                             const CallsWanted & /*wanted*/) const override {
         const auto found = rings.find(slot);
         if (found == rings.end() || found->second.slot.generation != generation)
             return std::nullopt;

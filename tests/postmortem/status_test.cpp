@@ -53,7 +53,7 @@ const char *const reply =
   "rules": [{"name": "crash", "kind": "signal", "source": "/etc/x.toml:3", "state": "active", "reason": "", "fired": 5, "suppressed": 2, "cost": {"ns_per_event": 350, "events_per_second": 1200, "cpu_share": 0.0004}},
             {"name": "txg", "kind": "txg_sync", "source": "/etc/x.toml:9", "state": "unavailable", "reason": "no module \u001b[31mzfs", "fired": 0, "suppressed": 0}],
   "rule_errors": ["/etc/y.toml:1:2: unknown key\n 1 | nam = \u001b[31m"],
-  "recorder": {"threads_used": 12, "threads_max": 4096, "processes_used": 3, "processes_max": 8192, "syscalls_per_thread": 64, "memory_bytes": 33554432, "watching": "matching"},
+  "recorder": {"threads_used": 12, "threads_max": 4096, "processes_used": 3, "processes_max": 8192, "calls_bytes": 67108864, "calls_bytes_used": 1048576, "memory_bytes": 33554432, "watching": "matching"},
   "probes": [{"name": "tp_btf/sys_enter", "state": "active", "reason": "", "missed": 1, "runs": 1000, "run_ns": 100000}],
   "losses": [{"where": "slots", "reason": "none free", "count": 3}],
   "incidents": {"committed": 4, "pending": 1, "failed": 0, "suppressed": 2, "recovered": 0, "removed": 3},
@@ -89,7 +89,7 @@ TEST(Status, OneScreen) {
               "\n"
               "Recorder\n"
               "  watching matching processes; 12 of 4096 thread slots, 3 of 8192 processes used\n"
-              "  64 syscalls a thread, 32.0 MiB of memory\n"
+              "  1.0 MiB of 64.0 MiB for calls used; 32.0 MiB of memory\n"
               "\n"
               "Probes\n"
               "  NAME              STATE   RUNS  MISSED  PER RUN  REASON\n"

@@ -14,6 +14,7 @@ namespace {
 
 using std::chrono::hours;
 using std::chrono::milliseconds;
+using std::chrono::minutes;
 using std::chrono::seconds;
 using testing::ElementsAre;
 using testing::IsEmpty;
@@ -179,7 +180,8 @@ TEST(ParseConfig, EveryKey) {
     EXPECT_THAT(parsed.diagnostics, IsEmpty());
     const Config &c = parsed.config;
     EXPECT_EQ(c.record.threads, 1024u);
-    EXPECT_EQ(c.record.syscalls, 256u);
+    EXPECT_EQ(c.record.calls, 32u << 20);
+    EXPECT_EQ(c.record.past, minutes(5));
     EXPECT_EQ(c.record.processes, 100u);
     EXPECT_EQ(c.record.ring_buffer, 8u << 20);
     EXPECT_EQ(c.record.memory_limit, 1u << 30);
@@ -207,10 +209,19 @@ TEST(ParseConfig, EveryKey) {
 }
 
 TEST(ParseConfig, WrongValuesLeaveTheDefaults) {
-    const auto parsed = parse_config({"c.toml", "[record]\nthreads = 0\nsyscalls = 100\nprocesses = 100\n"});
+    const auto parsed = parse_config({"c.toml", "[record]\nthreads = 0\ncalls = \"1B\"\nprocesses = 100\n"});
     EXPECT_FALSE(parsed.ok());
     EXPECT_EQ(parsed.config.record.threads, Config{}.record.threads);
-    EXPECT_EQ(parsed.config.record.syscalls, Config{}.record.syscalls);
+    EXPECT_EQ(parsed.config.record.calls, Config{}.record.calls);
+    EXPECT_EQ(parsed.config.record.processes, 100u);
+}
+
+TEST(ParseConfig, AFileOfBeforeIsReadOnWithAWarning) {
+    const auto parsed = parse_config({"c.toml", "[record]\nsyscalls = 100\nprocesses = 100\n"});
+    EXPECT_TRUE(parsed.ok());
+    ASSERT_EQ(parsed.diagnostics.size(), 1u);
+    EXPECT_THAT(parsed.diagnostics[0].text(),
+                testing::HasSubstr("c.toml:2:12: warning: 'syscalls' has no effect any more"));
     EXPECT_EQ(parsed.config.record.processes, 100u);
 }
 
@@ -285,7 +296,8 @@ TEST(Shipped, ConfigurationStatesTheDefaults) {
         ADD_FAILURE() << d.text();
     const Config &a = on.config, defaults{};
     EXPECT_EQ(a.record.threads, defaults.record.threads);
-    EXPECT_EQ(a.record.syscalls, defaults.record.syscalls);
+    EXPECT_EQ(a.record.calls, defaults.record.calls);
+    EXPECT_EQ(a.record.past, defaults.record.past);
     EXPECT_EQ(a.record.processes, defaults.record.processes);
     EXPECT_EQ(a.record.ring_buffer, defaults.record.ring_buffer);
     EXPECT_EQ(a.record.memory_limit, defaults.record.memory_limit);

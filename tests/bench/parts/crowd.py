@@ -64,7 +64,7 @@ def row(bench, name, count, config):
 
 def run(bench):
     count = PROCESSES_QUICK if bench.quick else PROCESSES
-    room = f"[record]\nthreads = {count + 2000}\nprocesses = {count + 2000}\nsyscalls = 32\n"
+    room = f"[record]\nthreads = {count + 2000}\nprocesses = {count + 2000}\nmemory_limit = \"1GiB\"\n"
     with machine_to_ourselves(), no_cores():
         rows = [
             row(bench, "no tool", count, None),

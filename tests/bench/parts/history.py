@@ -1,7 +1,7 @@
 """How much history a MiB holds: system calls, and seconds of a thread that makes 1,000 of them a second.
 
-The memory is what `incidentctl status` says of the recorder for some settings of [record], so everything that is kept
-of each thread is in it; the calls and the seconds are those found in the incident of a thread that died.
+The memory is what `incidentctl status` says the pool has given to a thread; the calls are those that its incident has
+or says were left out of it.
 """
 
 import subprocess
@@ -9,29 +9,28 @@ import subprocess
 from bench.lib.recorders import recorder, rule
 from bench.lib.table import Table
 
-SETTINGS = ((4096, 128), (1024, 512), (256, 2048))  # threads, syscalls of each; the first are the defaults
+SETTINGS = (("", 60_000), ('calls = "16MiB"\n', 60_000), ('calls = "256MiB"\nmemory_limit = "1GiB"\n', 60_000))  # [record], calls made
 RATE = 1000
 MIB = 1 << 20
 
 
-def recorded(bench, threads, calls):
-    """The recorder's bytes; when the calls that are kept of a thread began, which made more than are kept."""
+def recorded(bench, setting, calls):
+    """Of a thread that died after so many paced calls: the bytes that its calls took, how many are kept in them."""
     program = bench.compiled("paced")
-    config = f"[record]\nthreads = {threads}\nsyscalls = {calls}\n"
-    with bench.daemon(rules=rule(program, "SIGTERM"), config=config) as watcher:
-        memory = recorder(watcher)["memory_bytes"]
-        with subprocess.Popen([program, str(calls + calls // 4), str(RATE)]) as victim:
+    with bench.daemon(rules=rule(program, "SIGTERM"), config="[record]\n" + setting) as watcher:
+        before = recorder(watcher)["calls_bytes_used"]
+        with subprocess.Popen([program, str(calls), str(RATE * 100)]) as victim:
             victim.wait()
-        kept = watcher.incident(victim.pid).events("syscall")
-    return memory, [call["t_ns"] for call in kept]
+        incident = watcher.incident(victim.pid)
+        use = recorder(watcher)
+    counts = incident.accounting(victim.pid)
+    return use["calls_bytes"], use["calls_bytes_used"] - before, counts["recorded"] + counts["left_out"]
 
 
-def row(bench, threads, calls):
-    memory, began = recorded(bench, threads, calls)
-    mib, seconds = memory / MIB, (began[-1] - began[0]) / 1e9
-    per_mib = threads / mib
-    kept = len(began)
-    return (f"{threads} threads × {calls}", mib, kept, seconds, kept * per_mib, seconds * per_mib)
+def row(bench, setting, calls):
+    pool, took, kept = recorded(bench, setting, calls)
+    per_mib = kept / (took / MIB)
+    return (setting.strip() or "as shipped", pool / MIB, kept, per_mib, pool / MIB * per_mib / RATE)
 
 
 def strace_row(bench):
@@ -42,7 +41,7 @@ def strace_row(bench):
     lines = file.read_bytes().splitlines(keepends=True)
     written = [line for line in lines if b"clock_nanosleep" in line]
     per_mib = len(written) / (sum(map(len, written)) / MIB)
-    return ("strace -f -ttt -T, its file", None, None, None, per_mib, per_mib / RATE)
+    return ("strace -f -ttt -T, its file", None, None, per_mib, None)
 
 
 def run(bench):
@@ -50,8 +49,8 @@ def run(bench):
     if bench.tool("strace"):
         rows.append(strace_row(bench))
     notes = [
-        "the recorder's MiB are taken at start, for as many threads as it is set to; per MiB: with that many threads",
-        "strace's file grows without end: these are its latest MiB",
+        "calls per MiB: clock_nanosleep, the bytes being whole segments of 2 KiB",
+        "the last column: of a thread that makes 1,000 a second and has the whole pool to itself",
     ]
-    columns = ("[record]", "MiB", "calls of a thread", "seconds of it", "calls per MiB", "thread-seconds per MiB")
-    return [Table(f"history of threads that make {RATE:,} system calls a second", columns, rows, notes)]
+    columns = ("[record]", "MiB for calls", "calls kept of those made", "calls per MiB", "seconds in all of it")
+    return [Table(f"history of a thread that makes {SETTINGS[0][1]:,} system calls", columns, rows, notes)]

@@ -29,16 +29,16 @@ def ledger(threads, calls, then, kind="calls"):
 
 
 def accounted(counts):
-    return counts["recorded"] + counts["overwritten"] + counts["lost"]
+    return sum(counts[what] for what in ("recorded", "left_out", "overwritten", "lost"))
 
 
-def assert_each_call_is_accounted(incident, accounts, ring=128):
+def assert_each_call_is_accounted(incident, accounts, at_least=128):
     """Of threads that came to rest: what each entered is what is said of it."""
     assert incident.tids == {account.tid for account in accounts}
     for account in accounts:
         counts = incident.accounting(account.tid)
         assert accounted(counts) == account.entered, account
-        assert counts["recorded"] == len(incident.calls(account.tid)) == min(account.entered, ring)
+        assert counts["recorded"] == len(incident.calls(account.tid)) >= min(account.entered, at_least)
         assert counts["lost"] == 0
 
 

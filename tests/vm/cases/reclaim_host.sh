@@ -50,7 +50,7 @@ RULE
 # Short of memory an emulated machine may stand still for a minute, this script too: no hang of the daemon's.
 unit_drop_in patient WatchdogSec=10min
 # Small enough for this machine.
-if start_incidentd /root/rules 's/^#threads = .*/threads = 256/; s/^#syscalls = .*/syscalls = 32/
+if start_incidentd /root/rules 's/^#threads = .*/threads = 256/; s/^#calls = .*/calls = "1MiB"/
     s/^#processes = .*/processes = 512/; s/^#ring_buffer = .*/ring_buffer = "256KiB"/'; then
     ok "starts as a unit"
 else

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+ *
+ * A call that is over, in as few 4-byte words as it needs; nothing of it is lost.  bpf/segments.bpf.h packs,
+ * daemon/record/unpack.cpp unpacks.
+ *
+ * The first word says which others follow, in this order:
+ *   start      low half of the time since the call before it began (of the first in a segment: since its start_ns)
+ *   start      high half                                    PACKED_LONG_AGO
+ *   duration   low half                                     unless PACKED_UNTIMED
+ *   duration   high half                                    PACKED_LONG; both ~0: it was not seen to return
+ *   number     of a call beyond the table                   PACKED_NUMBER
+ *   result     low half                                     PACKED_RESULT; else 0
+ *   result     high half                                    PACKED_WIDE_RESULT; else the sign of the low one
+ *   arguments  for each that the call has: low half         bit PACKED_LOW + i; else 0
+ *                                          high half        bit PACKED_HIGH + i; else 0
+ * One that has the number, flags, arguments and result of the call before it, in the same segment, is PACKED_AGAIN:
+ * then only start and duration follow.
+ */
+#ifndef INCIDENT_BPF_PACKED_H
+#define INCIDENT_BPF_PACKED_H
+
+#define PACKED_NUMBER_MASK 511 /* of the number; it stands in a word of its own if it is larger */
+#define PACKED_NUMBER (1u << 9)
+#define PACKED_COMPAT (1u << 10)
+#define PACKED_ARGS_GONE (1u << 11)
+#define PACKED_UNTIMED (1u << 12)
+#define PACKED_LONG_AGO (1u << 13)
+#define PACKED_LONG (1u << 14)
+#define PACKED_RESULT (1u << 15)
+#define PACKED_WIDE_RESULT (1u << 16)
+#define PACKED_LOW 17
+#define PACKED_HIGH 23
+#define PACKED_AGAIN (1u << 31)
+
+#define PACKED_WORDS_MAX 20 /* the first, 2 of start, 2 of duration, the number, 2 of the result, 12 of arguments */
+
+#endif

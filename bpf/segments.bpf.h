@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: GPL-2.0-only
+ * Calls that are over, packed into segments of a pool that all threads share.
+ *
+ * A thread that fills its segment gets another one as long as the pool has enough left and its user has not more than a
+ * share of it; else it writes over its own oldest.  So memory is where calls are made, and who makes few keeps them
+ * long.  Every second the daemon gives back what the ended have left, and takes from who has more than a share where
+ * others want (daemon/record/pool.h).  The last segments are for threads that have not two yet. */
+#pragma once
+
+#include "bpf/packed.h"
+#include "bpf/shares.bpf.h"
+
+/* For the verifier: whatever it knew of the value is forgotten, and so for the compiler. */
+#define OPAQUE(value) asm volatile("" : "+r"(value))
+
+/* 1 if any bit of the word is set, without a branch: what a call needs is as good as random. */
+static __always_inline __u64 is_set(__u32 word)
+{
+    __u64 wide = word;
+    OPAQUE(wide);
+    return (0 - wide) >> 63;
+}
+
+/* 1 if a is less than b; both are small. */
+static __always_inline __u64 is_less(__u64 a, __u64 b)
+{
+    __u64 difference = a - b;
+    OPAQUE(difference);
+    return difference >> 63;
+}
+
+static __always_inline struct call_segment *segment_at(__u32 index_plus_one)
+{
+    __u32 index = index_plus_one - 1;
+    return bpf_map_lookup_elem(&segments, &index);
+}
+
+/* Takes the oldest out of the chain, unless it is the only one; 0: it is, or the daemon takes it at this moment. */
+static __always_inline __u32 drop_oldest(struct thread_slot *thread)
+{
+    __u64 oldest = *(volatile __u64 *)&thread->oldest;
+    __u32 index = oldest;
+    if (!index || index == thread->newest)
+        return 0;
+    struct call_segment *segment = segment_at(index);
+    if (!segment)
+        return 0;
+    __u64 next = *(volatile __u32 *)&segment->next;
+    __u64 serial = (oldest >> 32) + 1;
+    return __sync_val_compare_and_swap(&thread->oldest, oldest, serial << 32 | next) == oldest ? index : 0;
+}
+
+/* Another segment out of the pool; 0: there is none for this thread. */
+static __always_inline __u32 take_segment(struct thread_slot *thread)
+{
+    struct user_share *share = share_at(thread->share);
+    __u32 index, granted = thread->granted;
+    __s32 kept_back = thread->segments >= 2 && !granted ? segments_kept_back : 0;
+    __s32 left = *(volatile __s32 *)&segments_free - kept_back;
+    if (left <= 0 || (kept_back && share->segments >= (__u64)HELD_FACTOR * left)) {
+        thread->refused = 1;
+        return 0;
+    }
+    if (bpf_map_pop_elem(&free_segments, &index))
+        return 0;
+    __sync_fetch_and_add(&segments_free, -1);
+    if (granted)
+        thread->granted = granted - 1;
+    struct call_segment *segment = segment_at(index + 1);
+    if (!segment)
+        return 0;
+    segment->share = thread->share;
+    __sync_fetch_and_add(&share->segments, 1);
+    __sync_fetch_and_add(&thread->segments, 1);
+    return index + 1;
+}
+
+static __always_inline void charge_segment(struct call_segment *segment, __u32 share)
+{
+    if (segment->share == share)
+        return;
+    __sync_fetch_and_sub(&share_at(segment->share)->segments, 1);
+    __sync_fetch_and_add(&share_at(share)->segments, 1);
+    segment->share = share;
+}
+
+/* Begins another segment of the thread.  Who has but one, and gets no other, begins that anew; and first of all goes
+ * what the slot's thread before has left. */
+static __noinline struct call_segment *next_segment(struct thread_slot *thread, struct syscall_record *record)
+{
+    __u32 newest = thread->newest, index = 0;
+    struct call_segment *before = segment_at(newest), *segment;
+    if (!before || before->generation == thread->generation)
+        index = take_segment(thread);
+    if (!index)
+        index = drop_oldest(thread);
+    if (!index) /* the daemon took it at that moment */
+        index = drop_oldest(thread);
+    segment = index ? segment_at(index) : before;
+    if (!segment) {
+        thread->unkept += 1;
+        count_loss(LOSS_SEGMENT);
+        return 0;
+    }
+    if (!index)
+        index = newest;
+    charge_segment(segment, thread->share);
+    __u32 serial = before ? before->serial + 1 : 1;
+    int anew = index == newest;
+    if (anew || !newest) /* before anything of it changes: who reads it looks there afterwards */
+        *(volatile __u64 *)&thread->oldest = (__u64)serial << 32 | index;
+    *(volatile __u64 *)&segment->filled = 0;
+    segment->generation = thread->generation;
+    segment->first = thread->syscalls - 1;
+    segment->start_ns = segment->last_ns = record->start_ns;
+    segment->serial = serial;
+    segment->next = 0;
+    segment->prev = anew ? 0 : newest;
+    if (!anew) {
+        if (before)
+            *(volatile __u32 *)&before->next = index;
+        *(volatile __u32 *)&thread->newest = index;
+    }
+    return segment;
+}
+
+/* One word of the packed call, which counts if it is wanted: else the next one is written over it. */
+#define PUT(word, wanted)                                                                                              \
+    do {                                                                                                               \
+        words[at] = (word);                                                                                            \
+        at += (wanted);                                                                                                \
+    } while (0)
+
+#define PUT_ARGUMENT(i)                                                                                                \
+    do {                                                                                                               \
+        __u64 argument = record->args[i], has = is_less(i, arguments);                                                 \
+        __u64 low = is_set(argument) & has, high = is_set(argument >> 32) & has;                                       \
+        PUT(argument, low);                                                                                            \
+        PUT(argument >> 32, high);                                                                                     \
+        head |= low << (PACKED_LOW + (i)) | high << (PACKED_HIGH + (i));                                               \
+    } while (0)
+
+/* Bits that differ in an argument that the call has. */
+#define DIFFERENCE(i) ((record->args[i] ^ before->args[i]) & (0 - is_less(i, arguments)))
+
+/* Writes the call behind the words that are used, and returns how many are then.  before: the call before it. */
+static __always_inline __u64 pack_call(struct call_segment *segment, __u64 at, const struct syscall_record *record,
+                                       const struct syscall_record *before, __u64 has_before, __u64 arguments)
+{
+    __u32 *words = segment->words;
+    __u64 head_at = at, started = record->start_ns - segment->last_ns, took = record->duration_ns;
+    __u64 timed = took != NO_DURATION, long_ago = is_set(started >> 32), lasted = is_set(took >> 32) & timed;
+    __u64 head = timed ? 0 : PACKED_UNTIMED;
+    segment->last_ns = record->start_ns;
+    at += 1;
+    PUT(started, 1);
+    PUT(started >> 32, long_ago);
+    PUT(took, timed);
+    PUT(took >> 32, lasted);
+    head |= long_ago * PACKED_LONG_AGO | lasted * PACKED_LONG;
+    if (has_before) {
+        __u64 differs = ((__u64)(record->nr ^ before->nr) << 32 | (record->flags ^ before->flags)) |
+                        (record->ret ^ before->ret) | DIFFERENCE(0) | DIFFERENCE(1) | DIFFERENCE(2) | DIFFERENCE(3) |
+                        DIFFERENCE(4) | DIFFERENCE(5);
+        if (!differs) {
+            words[head_at] = head | PACKED_AGAIN;
+            return at;
+        }
+    }
+    __u32 number = record->nr, sign = (__s32)record->ret >> 31;
+    __u64 beyond = is_set(number & ~PACKED_NUMBER_MASK), result = is_set(record->ret);
+    __u64 wide = is_set((record->ret >> 32) ^ sign);
+    PUT(number, beyond);
+    PUT(record->ret, result);
+    PUT(record->ret >> 32, wide);
+    head |= (number & PACKED_NUMBER_MASK) | beyond * PACKED_NUMBER | result * PACKED_RESULT |
+            wide * PACKED_WIDE_RESULT | (record->flags & (SYSCALL_COMPAT | SYSCALL_ARGS_GONE)) * PACKED_COMPAT;
+    PUT_ARGUMENT(0);
+    PUT_ARGUMENT(1);
+    PUT_ARGUMENT(2);
+    PUT_ARGUMENT(3);
+    PUT_ARGUMENT(4);
+    PUT_ARGUMENT(5);
+    words[head_at] = head;
+    return at;
+}
+
+/* Keeps the thread's last call, which is over.  class: as in syscall_class. */
+static __always_inline void keep_call(struct thread_slot *thread, struct syscall_record *record, __u32 class)
+{
+    struct call_segment *segment = segment_at(thread->newest);
+    __u64 filled = segment ? segment->filled : 0, used = filled & 0xffffffff;
+    if (!segment || used > SEGMENT_WORDS - PACKED_WORDS_MAX || segment->generation != thread->generation) {
+        segment = next_segment(thread, record);
+        if (!segment)
+            return;
+        filled = used = 0;
+    }
+    __u64 arguments = (class >> CLASS_ARGUMENTS_SHIFT) & CLASS_ARGUMENTS_MASK;
+    if ((__u32)record->nr > PACKED_NUMBER_MASK)
+        arguments = SYSCALL_ARGS;
+    if (record->flags & SYSCALL_ARGS_GONE)
+        arguments = 0;
+    __u64 now = pack_call(segment, used, record, &thread->call[thread->syscalls & 1], filled >> 32, arguments);
+    *(volatile __u64 *)&segment->filled = ((filled >> 32) + 1) << 32 | now;
+}

@@ -1,0 +1,93 @@
+#include "daemon/record/unpack.h"
+
+#include "bpf/packed.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace incident::daemon {
+
+namespace {
+
+class Words {
+public:
+    explicit Words(std::span<const __u32> words) : words_(words) {}
+
+    std::uint64_t next() {
+        if (at_ >= words_.size()) {
+            short_ = true;
+            return 0;
+        }
+        return words_[at_++];
+    }
+    std::uint64_t next_if(bool there) { return there ? next() : 0; }
+    std::uint64_t wide(bool low, bool high) {
+        const std::uint64_t value = next_if(low);
+        return value | next_if(high) << 32;
+    }
+    bool ended_short() const { return short_; }
+
+private:
+    std::span<const __u32> words_;
+    std::size_t at_ = 0;
+    bool short_ = false;
+};
+
+std::uint64_t duration_of(Words &words, std::uint64_t head) {
+    if (head & PACKED_UNTIMED)
+        return NO_DURATION;
+    return words.wide(true, (head & PACKED_LONG) != 0);
+}
+
+__s32 number_of(Words &words, std::uint64_t head) {
+    const std::uint64_t number = head & PACKED_NUMBER_MASK;
+    return static_cast<__s32>(static_cast<__u32>(head & PACKED_NUMBER ? words.next() : number));
+}
+
+__s64 result_of(Words &words, std::uint64_t head) {
+    const std::uint64_t low = words.next_if((head & PACKED_RESULT) != 0);
+    if (head & PACKED_WIDE_RESULT)
+        return std::bit_cast<__s64>(low | words.next() << 32);
+    return static_cast<__s32>(static_cast<__u32>(low));
+}
+
+} // namespace
+
+std::vector<bpf::syscall_record> unpack(const bpf::call_segment &segment) {
+    const std::uint64_t filled = segment.filled;
+    Words words({segment.words, std::min<std::size_t>(static_cast<__u32>(filled), SEGMENT_WORDS)});
+    const std::uint64_t count = filled >> 32;
+    std::vector<bpf::syscall_record> calls;
+    calls.reserve(std::min<std::uint64_t>(count, SEGMENT_WORDS));
+    std::uint64_t began = segment.start_ns;
+    for (std::uint64_t i = 0; i < count; ++i) {
+        const std::uint64_t head = words.next();
+        bpf::syscall_record call{};
+        began += words.wide(true, (head & PACKED_LONG_AGO) != 0);
+        const std::uint64_t duration = duration_of(words, head);
+        if (head & PACKED_AGAIN) {
+            if (calls.empty())
+                break;
+            call = calls.back();
+        } else {
+            call.flags = static_cast<__u32>((head & PACKED_COMPAT ? bpf::SYSCALL_COMPAT : 0) |
+                                            (head & PACKED_ARGS_GONE ? bpf::SYSCALL_ARGS_GONE : 0));
+            call.nr = number_of(words, head);
+            call.ret = result_of(words, head);
+            for (unsigned which = 0; which < SYSCALL_ARGS; ++which)
+                call.args[which] =
+                    words.wide((head >> (PACKED_LOW + which) & 1) != 0, (head >> (PACKED_HIGH + which) & 1) != 0);
+        }
+        if (words.ended_short())
+            break;
+        call.start_ns = began;
+        call.duration_ns = duration;
+        calls.push_back(call);
+    }
+    return calls;
+}
+
+} // namespace incident::daemon

@@ -1,0 +1,102 @@
+// Packed calls, by words made by hand.  That the kernel side packs so is tested with real calls: calls_kernel_test.cpp.
+#include "bpf/packed.h"
+#include "daemon/record/unpack.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <random>
+
+namespace incident::daemon {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+bpf::call_segment segment_with(std::uint64_t calls, const std::vector<__u32> &words) {
+    bpf::call_segment segment{};
+    segment.start_ns = 1000;
+    segment.filled = calls << 32 | words.size();
+    std::ranges::copy(words, segment.words);
+    return segment;
+}
+
+constexpr __u32 low_of(unsigned i) {
+    return 1u << (PACKED_LOW + i);
+}
+constexpr __u32 high_of(unsigned i) {
+    return 1u << (PACKED_HIGH + i);
+}
+
+TEST(Unpack, ASmallCall) {
+    const auto calls = unpack(segment_with(1, {39 | PACKED_RESULT, 5, 70, 4321}));
+    ASSERT_THAT(calls, SizeIs(1));
+    EXPECT_EQ(calls[0].nr, 39);
+    EXPECT_EQ(calls[0].start_ns, 1005u);
+    EXPECT_EQ(calls[0].duration_ns, 70u);
+    EXPECT_EQ(calls[0].ret, 4321);
+    EXPECT_EQ(calls[0].flags, 0u);
+    EXPECT_THAT(calls[0].args, ElementsAre(0, 0, 0, 0, 0, 0));
+}
+
+TEST(Unpack, EverythingThatIsLong) {
+    const __u32 head = PACKED_NUMBER | PACKED_COMPAT | PACKED_LONG_AGO | PACKED_LONG | PACKED_RESULT |
+                       PACKED_WIDE_RESULT | low_of(0) | high_of(0) | high_of(3) | low_of(5);
+    const auto calls = unpack(segment_with(1, {head, 5, 1, 7, 2, 100'000, 3, 4, 0xa0, 0xa1, 0xd1, 0xf0}));
+    ASSERT_THAT(calls, SizeIs(1));
+    EXPECT_EQ(calls[0].nr, 100'000);
+    EXPECT_EQ(calls[0].start_ns, 1005u + (1ull << 32));
+    EXPECT_EQ(calls[0].duration_ns, 7u + (2ull << 32));
+    EXPECT_EQ(calls[0].ret, 3 + (4ll << 32));
+    EXPECT_EQ(calls[0].flags, bpf::SYSCALL_COMPAT);
+    EXPECT_THAT(calls[0].args, ElementsAre(0xa0 + (0xa1ull << 32), 0, 0, 0xd1ull << 32, 0, 0xf0));
+}
+
+TEST(Unpack, AnErrorTakesOneWord) {
+    EXPECT_EQ(unpack(segment_with(1, {PACKED_RESULT, 0, 1, static_cast<__u32>(-11)}))[0].ret, -11);
+}
+
+TEST(Unpack, TheSameAgain) {
+    const auto calls = unpack(
+        segment_with(3, {1 | PACKED_RESULT | low_of(0), 5, 70, 8, 3, PACKED_AGAIN, 20, 71, PACKED_AGAIN, 30, 72}));
+    ASSERT_THAT(calls, SizeIs(3));
+    for (const auto &call : calls) {
+        EXPECT_EQ(call.nr, 1);
+        EXPECT_EQ(call.ret, 8);
+        EXPECT_EQ(call.args[0], 3u);
+    }
+    EXPECT_EQ(calls[2].start_ns, 1055u);
+    EXPECT_EQ(calls[1].duration_ns, 71u);
+    EXPECT_EQ(calls[2].duration_ns, 72u);
+}
+
+TEST(Unpack, NoDuration) {
+    const auto calls =
+        unpack(segment_with(2, {PACKED_UNTIMED | PACKED_ARGS_GONE, 5, PACKED_UNTIMED | PACKED_AGAIN, 6}));
+    ASSERT_THAT(calls, SizeIs(2));
+    EXPECT_EQ(calls[0].duration_ns, NO_DURATION);
+    EXPECT_EQ(calls[0].flags, bpf::SYSCALL_ARGS_GONE);
+    EXPECT_EQ(calls[1].duration_ns, NO_DURATION);
+    EXPECT_EQ(calls[1].start_ns, 1011u);
+}
+
+TEST(Unpack, WhatIsNotWholeIsLeftOut) {
+    EXPECT_THAT(unpack(segment_with(2, {39 | PACKED_RESULT, 5, 70, 4321, 39 | PACKED_RESULT, 5, 70})), SizeIs(1));
+    EXPECT_THAT(unpack(segment_with(1, {PACKED_AGAIN, 5, 70})), IsEmpty());
+    EXPECT_THAT(unpack(segment_with(0, {})), IsEmpty());
+}
+
+TEST(Unpack, AnyWordsAreRead) {
+    std::mt19937 random(1); // NOLINT(cert-msc32-c,cert-msc51-cpp): the same words each time
+    for (int i = 0; i < 1000; ++i) {
+        bpf::call_segment segment{};
+        for (auto &word : segment.words)
+            word = static_cast<__u32>(random());
+        segment.filled = static_cast<std::uint64_t>(random()) << 32 | random();
+        EXPECT_LE(unpack(segment).size(), std::size_t{SEGMENT_WORDS});
+    }
+}
+
+} // namespace
+} // namespace incident::daemon
