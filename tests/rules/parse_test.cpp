@@ -180,7 +180,7 @@ TEST(ParseConfig, EveryKey) {
     EXPECT_THAT(parsed.diagnostics, IsEmpty());
     const Config &c = parsed.config;
     EXPECT_EQ(c.record.threads, 1024u);
-    EXPECT_EQ(c.record.calls, 32u << 20);
+    EXPECT_EQ(c.record.calls, 48u << 20);
     EXPECT_EQ(c.record.past, minutes(5));
     EXPECT_EQ(c.record.processes, 100u);
     EXPECT_EQ(c.record.ring_buffer, 8u << 20);
