@@ -89,8 +89,8 @@ static __always_inline void charge_segment(struct call_segment *segment, __u32 s
 static __noinline struct call_segment *next_segment(struct thread_slot *thread, struct syscall_record *record)
 {
     __u32 newest = thread->newest, index = 0;
-    struct call_segment *before = segment_at(newest), *segment;
-    if (!before || before->generation == thread->generation)
+    struct call_segment *before = segment_at(newest), *eldest = segment_at(thread->oldest), *segment;
+    if (!eldest || eldest->generation == thread->generation)
         index = take_segment(thread);
     if (!index)
         index = drop_oldest(thread);

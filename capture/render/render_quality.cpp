@@ -41,6 +41,7 @@ public:
         json["left_out"] = left_out_;
         json["overwritten"] = overwritten_;
         json["lost"] = lost_;
+        json["past_ns"] = past_ns_ ? Json(*past_ns_) : Json();
         json["ended"] = ended();
         json["accounts"] = accounts_json(process_);
         json["gap"] = gap();
@@ -78,6 +79,8 @@ private:
             left_out_ += count.left_out;
             overwritten_ += count.overwritten;
             unkept_ += count.lost;
+            if (&thread == crashed_thread(process_))
+                past_ns_ = count.past_ns;
             captured_ += thread.event.has_value(); // without a ring its past is missing, said below
             if (thread.rings) {
                 paths_cut += thread.rings->slot.paths_cut;
@@ -232,6 +235,7 @@ private:
     const Redactor &redactor_;
     std::vector<std::string> reasons_;
     Json missing_ = Json::array(), losses_ = Json::array();
+    std::optional<std::uint64_t> past_ns_; // of the thread that the incident is about
     std::uint64_t captured_ = 0, recorded_ = 0, after_ = 0, left_out_ = 0, overwritten_ = 0, unkept_ = 0, lost_ = 0;
 };
 

@@ -396,12 +396,15 @@ private:
     void quality() {
         const Json &quality = member(incident_, "quality");
         const std::uint64_t left_out = number_of(quality, "left_out");
+        const std::uint64_t past = number_of(quality, "past_ns");
         field("quality",
-              fmt::format("{}: {} of {} threads; {} calls recorded, {}{} overwritten, {} lost",
+              fmt::format("{}: {} of {} threads; {} calls recorded{}, {}{} overwritten, {} lost",
                           flag_of(quality, "complete") ? "complete" : "incomplete",
                           number_of(quality, "threads_captured"), number_of(quality, "threads"),
-                          number_of(quality, "recorded"), left_out ? fmt::format("{} left out, ", left_out) : "",
-                          number_of(quality, "overwritten"), number_of(quality, "lost")));
+                          number_of(quality, "recorded"),
+                          past ? fmt::format(" (the last {})", duration_text(static_cast<std::int64_t>(past))) : "",
+                          left_out ? fmt::format("{} left out, ", left_out) : "", number_of(quality, "overwritten"),
+                          number_of(quality, "lost")));
         const Json &reasons = member(quality, "incomplete_because");
         for (std::size_t i = 0; reasons.is_array() && i < std::min(reasons.size(), reasons_shown); ++i)
             if (reasons[i].is_string())

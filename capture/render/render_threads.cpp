@@ -35,6 +35,10 @@ Accounting accounting_of(const ThreadSnapshot &thread, MonotonicTime trigger) {
                      .lost = thread.rings->slot.unkept};
     const std::uint64_t made = thread.rings->slot.syscalls;
     count.overwritten = made - std::min(made, count.recorded + count.left_out + count.lost);
+    if (const bool whole = calls.size() == made; whole || !calls.empty()) {
+        const std::uint64_t from = whole ? thread.rings->slot.first_ns : calls.front().start_ns;
+        count.past_ns = trigger.ns - std::min(trigger.ns, from);
+    }
     return count;
 }
 
@@ -226,17 +230,6 @@ private:
         return kernel_stack_json(context_, std::vector<std::uint64_t>(event.kernel_stack, event.kernel_stack + count));
     }
 
-    // How long before the trigger its calls are known: since the first that is kept or, where none is missing, since it
-    // was recorded.
-    static Json past_of(const ThreadSnapshot &thread, MonotonicTime trigger) {
-        const auto &calls = thread.rings->syscalls;
-        const bool whole = calls.size() == thread.rings->slot.syscalls;
-        if (calls.empty() && !whole)
-            return {};
-        const std::uint64_t from = whole ? thread.rings->slot.first_ns : calls.front().start_ns;
-        return trigger.ns - std::min(trigger.ns, from);
-    }
-
     Json accounting(const ThreadSnapshot &thread) {
         if (!thread.rings)
             return {};
@@ -254,7 +247,7 @@ private:
         json["first_t_ns"] = slot.first_ns;
         json["kept_from_ns"] = count.recorded ? Json(thread.rings->syscalls.front().start_ns) : Json();
         json["kept_to_ns"] = count.recorded ? Json(thread.rings->syscalls.back().start_ns) : Json();
-        json["past_ns"] = past_of(thread, trigger);
+        json["past_ns"] = count.past_ns ? Json(*count.past_ns) : Json();
         json["exit_ns"] = slot.exit_ns ? Json(slot.exit_ns) : Json();
         json["opens"] = slot.opens;
         json["opens_kept"] = thread.rings->opens.size();

@@ -6,6 +6,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace incident::capture {
@@ -23,6 +24,9 @@ struct Accounting {
     std::uint64_t left_out = 0;    // they were kept, but are older than the newest that a bundle takes
     std::uint64_t overwritten = 0; // older than these
     std::uint64_t lost = 0;        // there was no memory for them
+    // How long before the trigger its calls are known: since the first that is kept or, where none is missing, since it
+    // was recorded.
+    std::optional<std::uint64_t> past_ns{};
 };
 Accounting accounting_of(const ThreadSnapshot &thread, MonotonicTime trigger);
 

@@ -130,12 +130,16 @@ void Recorder::read_calls(std::uint32_t slot, capture::ThreadRings &rings, const
     const std::uint64_t over = thread.syscalls - (thread.in_call ? 1 : 0); // calls of which the packed form is wanted
     GatheredCalls gathered(wanted);
     std::uint64_t begins = over;
+    std::optional<std::uint32_t> newer; // serial of the one before
     for (std::uint32_t at = thread.newest; !gathered.enough();) {
         const auto copy = segment(slot, at);
-        if (!copy || copy->generation != thread.generation || copy->first > begins)
+        // where the chain has ended, prev names one that may be in another by now
+        if (!copy || copy->generation != thread.generation || copy->first > begins ||
+            (newer && copy->serial != *newer - 1))
             break;
         std::vector<bpf::syscall_record> calls = unpack(*copy);
-        const bool is_newest = at == thread.newest;
+        const bool is_newest = !newer;
+        newer = copy->serial;
         if (calls.size() != copy->filled >> 32 || (!is_newest && copy->first + calls.size() != begins))
             break;
         if (is_newest) { // it has been written to since

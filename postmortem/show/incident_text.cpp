@@ -182,11 +182,12 @@ private:
         if (!quality.is_object())
             return field("quality", "not stated in the bundle", Tone::Warn);
         const bool complete = quality["complete"].flag();
-        const std::uint64_t left_out = quality["left_out"].count();
+        const std::uint64_t left_out = quality["left_out"].count(), past = quality["past_ns"].count();
         field("quality",
-              fmt::format("{}: {} of {} threads; events: {} recorded, {}{} overwritten, {} lost",
+              fmt::format("{}: {} of {} threads; events: {} recorded{}, {}{} overwritten, {} lost",
                           complete ? "complete" : "incomplete", quality["threads_captured"].count(),
                           quality["threads"].count(), quality["recorded"].count(),
+                          past ? fmt::format(" (the last {})", span_text(past)) : "",
                           left_out ? fmt::format("{} left out, ", left_out) : "", quality["overwritten"].count(),
                           quality["lost"].count()),
               complete ? Tone::Good : Tone::Warn);

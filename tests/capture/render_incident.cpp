@@ -193,6 +193,37 @@ TEST(RenderIncident, RecordedOverwrittenAndLostAddUp) {
     EXPECT_EQ(made.threads()[0]["accounting"]["overwritten"], 37);
 }
 
+TEST(RenderIncident, EachCallIsThereOrSaidToBeLeftOutOverwrittenOrLost) {
+    Made made;
+    for (int i = 0; i < 5; ++i)
+        made.add_call(call(SYS_getpid, trigger_ns - 3'000'000 + i, 1));
+    made.add_call(call(SYS_getpid, trigger_ns + 1, 1));
+    made.thread(0).rings->slot.syscalls = 20;
+    made.thread(0).rings->slot.unkept = 3;
+    made.thread(0).rings->calls_left_out = 4;
+    const auto quality = made.incident()["quality"], accounting = made.threads()[0]["accounting"];
+    for (const auto &told : {quality, accounting}) {
+        EXPECT_EQ(told["recorded"], 6);
+        EXPECT_EQ(told["after"], 1);
+        EXPECT_EQ(told["left_out"], 4);
+        EXPECT_EQ(told["overwritten"], 7);
+        EXPECT_EQ(told["lost"], 3);
+        EXPECT_EQ(told["past_ns"], 3'000'000);
+    }
+    EXPECT_THAT(quality["losses"].dump(), HasSubstr("no memory was left for a thread's first"));
+    EXPECT_THAT(made.summary(), HasSubstr("6 calls recorded (the last 3.000 ms), 4 left out, 7 overwritten, 3 lost"));
+}
+
+TEST(RenderIncident, APastThatIsWholeIsAsLongAsItWasRecorded) {
+    Made made;
+    made.thread(0).rings->slot.first_ns = trigger_ns - 70;
+    made.thread(0).rings->syscalls.clear();
+    made.thread(0).rings->slot.syscalls = 0;
+    EXPECT_EQ(made.incident()["quality"]["past_ns"], 70);
+    made.thread(0).rings->slot.syscalls = 5; // they are overwritten
+    EXPECT_TRUE(made.incident()["quality"]["past_ns"].is_null());
+}
+
 TEST(RenderIncident, MissingThreadsAreNamedWithTheReason) {
     Made made;
     made.input.process.threads_expected = 5;

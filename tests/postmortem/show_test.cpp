@@ -89,7 +89,7 @@ TEST_F(Show, Info) {
           "crash (signal), 3 more like it suppressed before", "victim[4242], uid 1000, child of systemd[1]",
           "/opt/shop/victim  build-id aabbcc", "SIGSEGV (SEGV_MAPERR) at 0x10", "worker[4243]",
           "pending: the dump may still be under way (as the bundle says; the journal cannot be asked: no journal here)",
-          "incomplete: 2 of 3 threads; events: 5 recorded, 7 overwritten, 2 lost",
+          "incomplete: 2 of 3 threads; events: 5 recorded (the last 1.5 s), 9 left out, 7 overwritten, 2 lost",
           "lost 1: ring buffer: thread event (no room)", "not collected smaps_rollup: deadline passed",
           "probe lsm/x unavailable: no BPF LSM", "after close(5) = 0 <900 ns>", "timeline.jsonl 1."})
         EXPECT_THAT(ran.out, HasSubstr(expected));
