@@ -32,7 +32,7 @@ constexpr std::size_t ENTRIES_MAX = 256; // for one pid in one boot, the newest
 constexpr std::uint64_t LAG_NS = 5'000'000'000, LAG_UNLIMITED_NS = 60'000'000'000;
 
 std::string field(const Journal &journal, const char *name) {
-    return journal.field(name).value_or("");
+    return journal.field(name, core_field_max).value_or("");
 }
 
 CoreEntry read_entry(const Journal &from) {

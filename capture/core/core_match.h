@@ -3,6 +3,7 @@
 
 #include "capture/core/core_link.h"
 
+#include <cstddef>
 #include <functional>
 #include <optional>
 #include <span>
@@ -27,6 +28,9 @@ struct CoreEntry {
     std::string writer_exe, writer_unit;     // _EXE, _SYSTEMD_UNIT; "" if the sender had ended before journald looked
     std::string transport;                   // _TRANSPORT
 };
+
+// More is not read of a field: anybody can send fields of many MiB.  No path is longer (PATH_MAX).
+inline constexpr std::size_t core_field_max = 4096;
 
 // Reads the fields of an entry that `field` gives by their names ("" if the entry has none); the cursor and the time
 // come from the journal itself.

@@ -14,7 +14,6 @@ namespace incident::capture {
 namespace {
 
 constexpr std::size_t entries_looked_at = 1024;
-constexpr std::size_t field_max = 4096; // PATH_MAX
 
 // By what systemd-coredump says of the process, which counts if it was systemd-coredump that said it.
 std::vector<std::string> matches_for(const Speaker &speaker) {
@@ -52,8 +51,8 @@ NearbyCores find_nearby_cores(Journal &journal, const Speaker &speaker, const Co
         problem(std::move(matched.error().what));
         return found;
     }
-    (void)::sd_journal_set_data_threshold(journal.get(), field_max);
-    const JournalField field = [&](const char *name) { return journal.field(name); };
+    (void)::sd_journal_set_data_threshold(journal.get(), core_field_max);
+    const auto field = [&](const char *name) { return journal.field(name, core_field_max).value_or(""); };
     int r = ::sd_journal_seek_tail(journal.get());
     for (std::size_t looked = 0; r >= 0; ++looked) {
         if (looked == entries_looked_at || std::chrono::steady_clock::now() >= end) {
@@ -73,7 +72,7 @@ NearbyCores find_nearby_cores(Journal &journal, const Speaker &speaker, const Co
             this_boot ? before_ns(instant.ns, at_us * 1000) : before_ns(time.ns, written_us * 1000);
         if (before > within.count())
             break;
-        const CoreEntry entry = core_entry_of([&](const char *name) { return field(name).value_or(""); });
+        const CoreEntry entry = core_entry_of(field);
         if (!written_by_handler(entry, handler))
             continue;
         if (before < 0) // the incident's own, or of what happened after it
@@ -83,10 +82,10 @@ NearbyCores find_nearby_cores(Journal &journal, const Speaker &speaker, const Co
             continue;
         }
         found.cores.push_back({.at = entry.death.ns ? entry.death : WallTime{written_us * 1000},
-                               .pid = whole_number<std::uint32_t>(field("COREDUMP_PID").value_or("")).value_or(0),
+                               .pid = whole_number<std::uint32_t>(field("COREDUMP_PID")).value_or(0),
                                .signal = entry.signal,
                                .exe = entry.exe,
-                               .comm = field("COREDUMP_COMM").value_or(""),
+                               .comm = field("COREDUMP_COMM"),
                                .file = entry.file});
     }
     if (r < 0)

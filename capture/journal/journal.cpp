@@ -70,14 +70,14 @@ bool Journal::blind() const {
            ::sd_journal_has_persistent_files(journal_.get()) <= 0;
 }
 
-std::optional<std::string> Journal::field(const char *name) const {
+std::optional<std::string> Journal::field(const char *name, std::size_t most) const {
     const void *data = nullptr;
     std::size_t length = 0;
     if (::sd_journal_get_data(journal_.get(), name, &data, &length) < 0)
         return std::nullopt;
     const std::string_view text(static_cast<const char *>(data), length);
     const std::size_t value = std::string_view(name).size() + 1;
-    return std::string(text.substr(std::min(value, text.size())));
+    return std::string(text.substr(std::min(value, text.size()), most));
 }
 
 Status Journal::match(std::span<const std::string> all) {

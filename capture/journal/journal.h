@@ -10,6 +10,7 @@
 #include <systemd/sd-journal.h>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -39,8 +40,10 @@ public:
     // Was there nothing to watch when it was opened (journald had never run)?
     bool blind() const;
 
-    // Of the entry that it stands at: the value of a field; nullopt if the entry has none, or it cannot be read.
-    std::optional<std::string> field(const char *name) const;
+    // Of the entry that it stands at: the value of a field, or its first `most` bytes; nullopt if the entry has none,
+    // or it cannot be read.  Anybody can send fields of many MiB.  sd_journal_set_data_threshold() only limits how much
+    // of a compressed one is unpacked.
+    std::optional<std::string> field(const char *name, std::size_t most) const;
 
     // Forgets the matches there were and takes these ("NAME=VALUE"): those of one field are alternatives, and those of
     // different fields must all hold.

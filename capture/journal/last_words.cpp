@@ -39,7 +39,7 @@ public:
     Search(Journal &journal, const Speaker &speaker, const WordLimits &limits, std::function<bool()> expired,
            LastWords &into)
         : journal_(journal), speaker_(speaker), limits_(limits), expired_(std::move(expired)), into_(into),
-          field_([this](const char *name) { return journal_.field(name); }) {}
+          field_([this](const char *name, std::size_t most) { return journal_.field(name, most); }) {}
 
     // Backwards from the newest entry, because the number of lines is counted from there.
     Status run() {
@@ -99,24 +99,23 @@ private:
             into_.more_before = limits_.lines != 0;
             return false;
         }
-        auto word = word_of(field_, received, shown, speaker_);
+        auto word = word_of(field_, received, shown, speaker_, limits_.line_bytes);
         if (!word)
             return true;
-        if (!journal_.field("MESSAGE") && !is_empty())
+        if (word->message.empty() && is_unreadable())
             ++into_.unreadable;
         if (word->source == WordSource::Journald)
             into_.suppressed += number_in<std::uint64_t>(field_, "N_DROPPED").value_or(0);
-        word->cut = word->message.size() > limits_.line_bytes;
-        word->message.resize(std::min(word->message.size(), limits_.line_bytes));
         at <= into_.instant ? take_before(std::move(*word)) : take_after(std::move(*word));
         return true;
     }
 
-    // Whether the entry has no message at all, and not one that cannot be read.
-    bool is_empty() const {
+    // Whether the entry has a message that cannot be read, and not none at all.
+    bool is_unreadable() const {
         const void *data = nullptr;
         std::size_t length = 0;
-        return ::sd_journal_get_data(journal_.get(), "MESSAGE", &data, &length) == -ENOENT;
+        const int r = ::sd_journal_get_data(journal_.get(), "MESSAGE", &data, &length);
+        return r < 0 && r != -ENOENT;
     }
 
     // The newest come first: what is beyond the limit is older.
@@ -219,6 +218,7 @@ LastWords find_last_words(Journal &journal, const Speaker &speaker, MonotonicTim
     const auto failed = [&](std::string reason) {
         found.state = LastWords::State::Failed;
         found.reason = std::move(reason);
+        found.words.clear(); // a page that is not to be had reads as zeros
     };
     if (auto fresh = journal.process(); !fresh)
         failed(std::move(fresh.error().what));

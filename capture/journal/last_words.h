@@ -48,13 +48,6 @@ struct Word {
     bool cut = false; // of the message only the beginning was read
 };
 
-// Reads an entry that `field` gives by the names of its fields (nullopt: it has none).  nullopt: what journald attests
-// of it does not make it one of the speaker's.  received, shown: when journald took it.
-using JournalField = std::function<std::optional<std::string>(const char *name)>;
-std::optional<Word> word_of(const JournalField &field, MonotonicTime received, WallTime shown, const Speaker &speaker);
-// Without the texts, which are most of the work.
-std::optional<WordSource> source_of(const JournalField &field, MonotonicTime at, const Speaker &speaker);
-
 struct WordLimits {
     std::size_t lines = 200;                  // up to the instant, and as many after it
     std::size_t line_bytes = 16u << 10;       // read of each message
@@ -62,6 +55,15 @@ struct WordLimits {
     std::size_t entries = 100'000;            // looked at
     std::chrono::milliseconds deadline{1000}; // of the search
 };
+
+// A field of an entry, or its first `most` bytes; nullopt: the entry has none.
+using JournalField = std::function<std::optional<std::string>(const char *name, std::size_t most)>;
+// Reads an entry.  nullopt: what journald attests of it does not make it one of the speaker's.  received, shown: when
+// journald took it.
+std::optional<Word> word_of(const JournalField &field, MonotonicTime received, WallTime shown, const Speaker &speaker,
+                            std::size_t line_bytes = WordLimits().line_bytes);
+// Without the texts, which are most of the work.
+std::optional<WordSource> source_of(const JournalField &field, MonotonicTime at, const Speaker &speaker);
 
 struct LastWords {
     enum class State {

@@ -69,7 +69,8 @@ std::optional<WordSource> source_of(const JournalField &field, MonotonicTime at,
     return std::nullopt;
 }
 
-std::optional<Word> word_of(const JournalField &field, MonotonicTime received, WallTime shown, const Speaker &speaker) {
+std::optional<Word> word_of(const JournalField &field, MonotonicTime received, WallTime shown, const Speaker &speaker,
+                            std::size_t line_bytes) {
     const std::uint64_t lag = std::min(lag_of(field, shown), received.ns);
     const auto source = source_of(field, received - lag, speaker);
     if (!source)
@@ -84,13 +85,13 @@ std::optional<Word> word_of(const JournalField &field, MonotonicTime received, W
     if (word.priority && (*word.priority < 0 || *word.priority > 7))
         word.priority.reset();
     constexpr std::size_t longest_name = 256;
-    word.identifier = field("SYSLOG_IDENTIFIER").value_or("");
+    word.identifier = field("SYSLOG_IDENTIFIER", longest_name).value_or("");
     if (word.identifier.empty())
-        word.identifier = field("_COMM").value_or("");
-    word.identifier.resize(std::min(word.identifier.size(), longest_name));
-    word.transport = field("_TRANSPORT").value_or("");
-    word.transport.resize(std::min(word.transport.size(), longest_name));
-    word.message = field("MESSAGE").value_or("");
+        word.identifier = field("_COMM", longest_name).value_or("");
+    word.transport = field("_TRANSPORT", longest_name).value_or("");
+    word.message = field("MESSAGE", line_bytes + 1).value_or("");
+    word.cut = word.message.size() > line_bytes;
+    word.message.resize(std::min(word.message.size(), line_bytes));
     return word;
 }
 

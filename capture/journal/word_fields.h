@@ -12,12 +12,13 @@ namespace incident::capture {
 inline constexpr std::uint64_t longest_lag_ns = 60'000'000'000;
 
 inline bool field_is(const JournalField &field, const char *name, const std::string &value) {
-    const auto found = field(name);
+    const auto found = field(name, value.size() + 1); // one more: it must not only begin so
     return found && *found == value;
 }
 
 template <typename Number> std::optional<Number> number_in(const JournalField &field, const char *name) {
-    const auto text = field(name);
+    constexpr std::size_t longest_number = 64;
+    const auto text = field(name, longest_number);
     return text ? whole_number<Number>(*text) : std::nullopt;
 }
 

@@ -5,8 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <map>
+#include <random>
 
 namespace incident::capture {
 namespace {
@@ -31,9 +33,9 @@ Speaker shop() {
 std::optional<WordSource> source(const std::map<std::string, std::string> &fields, const Speaker &speaker,
                                  std::uint64_t at_ns = 150 * ns_in_second) {
     return source_of(
-        [&](const char *name) {
+        [&](const char *name, std::size_t most) {
             if (const auto found = fields.find(name); found != fields.end())
-                return std::optional(found->second);
+                return std::optional(found->second.substr(0, most));
             return std::string_view(name) == "_BOOT_ID" ? std::optional<std::string>(test::made_boot) : std::nullopt;
         },
         {at_ns}, speaker);
@@ -115,7 +117,7 @@ TEST(Speaker, IsMadeOfWhatIsKnownOfTheProcess) {
 TEST(Word, HasTheTimeWhenItWasSent) {
     const std::map<std::string, std::string> fields{
         {"_PID", "42"}, {"_SOURCE_REALTIME_TIMESTAMP", "5000000"}, {"PRIORITY", "3"}, {"SYSLOG_IDENTIFIER", "app"}};
-    const auto field = [&](const char *name) {
+    const auto field = [&](const char *name, std::size_t) {
         const auto found = fields.find(name);
         return std::string_view(name) == "_BOOT_ID" ? std::optional<std::string>(test::made_boot)
                : found == fields.end()              ? std::nullopt
@@ -230,6 +232,43 @@ TEST_F(LastWordsOfAJournal, MayBeLongOrStrange) {
     EXPECT_EQ(found.words[2].message, "");
     EXPECT_EQ(found.unreadable, 0u);
     EXPECT_EQ(found.count_cut(), 1u);
+}
+
+// What cannot be compressed comes whole from libsystemd, whatever its threshold is.
+std::string incompressible(std::size_t bytes) {
+    std::mt19937 random(1);
+    std::string text(bytes, '\0');
+    for (char &byte : text)
+        byte = static_cast<char>(random());
+    return text;
+}
+
+TEST_F(LastWordsOfAJournal, TakeNoMoreMemoryThanIsReadOfThem) {
+    const std::string large = incompressible(8u << 20);
+    say(199 * us_in_second, large, {{"_SYSTEMD_UNIT", "shop.service"}, {"SYSLOG_IDENTIFIER", large}});
+    const LastWords found = search({.line_bytes = 5000});
+    ASSERT_THAT(found.words, SizeIs(1));
+    EXPECT_TRUE(found.words[0].cut);
+    EXPECT_EQ(found.words[0].message, large.substr(0, 5000));
+    EXPECT_LE(found.words[0].message.capacity(), 10'002u);
+    EXPECT_LE(found.words[0].identifier.capacity(), 512u);
+}
+
+TEST(Word, AsksForNoMoreThanItKeeps) {
+    std::map<std::string, std::size_t> asked;
+    const auto field = [&](const char *name, std::size_t most) {
+        asked[name] = std::max(asked[name], most);
+        const std::string value = std::string_view(name) == "_BOOT_ID" ? test::made_boot
+                                  : std::string_view(name) == "_PID"   ? "42"
+                                                                       : std::string(100'000, 'x');
+        return std::optional(value.substr(0, most));
+    };
+    const auto word = word_of(field, {200 * ns_in_second}, {7 * ns_in_second}, shop(), 5000);
+    ASSERT_TRUE(word);
+    EXPECT_TRUE(word->cut);
+    EXPECT_EQ(word->message.size(), 5000u);
+    for (const auto &[name, most] : asked)
+        EXPECT_LE(most, name == "MESSAGE" ? 5001u : 256u) << name;
 }
 
 TEST_F(LastWordsOfAJournal, EndAtTheDeadlineOrAtSoManyEntries) {
