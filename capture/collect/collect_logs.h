@@ -15,7 +15,10 @@ inline constexpr std::size_t log_tail_max = 64u << 10; // bytes of each file
 // The error says which of these could not be read and why.
 //
 // The process chooses the path, and may put another file there.  So the file at the path counts only if it is the very
-// one that the descriptor is of.
+// one that the descriptor is of.  And it must have opened it for reading or writing: anybody gets a descriptor of any
+// file with O_PATH, and a path for it that a rule names with a mount namespace of her own.
+//
+// A line whose beginning was not read is left out, because redaction might not know the rest of it.
 Outcome collect_logs(int process, const Subject &subject, const std::function<bool(const std::string &path)> &wants,
                      const Deadline &deadline);
 

@@ -37,7 +37,8 @@ protected:
     }
 
     // A process with this output, that waits for its end.
-    void run(const std::string &out, const std::string &err, const std::string &jail = "") {
+    void run(const std::string &out, const std::string &err, const std::string &jail = "",
+             int flags = O_WRONLY | O_APPEND | O_NONBLOCK) {
         int ready[2];
         ASSERT_EQ(::pipe2(ready, O_CLOEXEC), 0);
         child = ::fork();
@@ -46,7 +47,7 @@ protected:
             ::prctl(PR_SET_PDEATHSIG, SIGKILL);
             int number = 1;
             for (const std::string &path : {out, err}) {
-                const int fd = ::open(path.c_str(), O_WRONLY | O_APPEND | O_NONBLOCK | O_CLOEXEC);
+                const int fd = ::open(path.c_str(), flags | O_CLOEXEC);
                 if (path.empty())
                     ::close(number);
                 else if (fd < 0 || ::dup2(fd, number) < 0)
@@ -105,14 +106,35 @@ TEST_F(CollectLogs, AreTheEndsFromTheBeginningOfALineOn) {
     std::string text;
     for (int i = 0; i < 20'000; ++i)
         text += "line " + std::to_string(i) + "\n";
-    run(write("out.log", text), write("err.log", std::string(100'000, 'x')));
-    const auto found = files(collect());
+    run(write("out.log", text), write("err.log", "password=" + std::string(log_tail_max, 'x')));
+    const Outcome outcome = collect();
+    const auto found = files(outcome);
     const std::string &out = found.at("process/stdout");
     EXPECT_LE(out.size(), log_tail_max);
     EXPECT_GT(out.size(), log_tail_max - 20);
     EXPECT_TRUE(out.starts_with("line ")) << out.substr(0, 20);
     EXPECT_TRUE(text.ends_with(out));
-    EXPECT_EQ(found.at("process/stderr").size(), log_tail_max) << "one line without an end";
+    EXPECT_FALSE(found.contains("process/stderr")) << "redaction would not know what it is the end of";
+    EXPECT_EQ(outcome.error, "stderr: " + root + "/err.log: left out: its last line is longer than 64 KiB");
+    write("err.log", std::string(log_tail_max - 1, 'x') + "\n");
+    EXPECT_EQ(files(collect()).at("process/stderr").size(), log_tail_max) << "one whole line";
+    write("err.log", std::string(log_tail_max, 'x') + "\n");
+    EXPECT_FALSE(files(collect()).contains("process/stderr"));
+}
+
+TEST_F(CollectLogs, WhatIsOpenOnlyAsAPathIsNotRead) {
+    const std::string secret = write("out.log", "a secret\n");
+    fs::permissions(secret, fs::perms::owner_read | fs::perms::owner_write);
+    run(secret, "", "", O_PATH);
+    const Outcome outcome = collect();
+    EXPECT_FALSE(outcome.ok);
+    EXPECT_THAT(outcome.error, HasSubstr("stdout: " + secret + ": the process has it open only as a path"));
+    EXPECT_TRUE(outcome.files.empty());
+}
+
+TEST_F(CollectLogs, WhatIsOpenForReadingIsRead) {
+    run(write("out.log", "said\n"), "", "", O_RDONLY);
+    EXPECT_EQ(files(collect()).at("process/stdout"), "said\n");
 }
 
 TEST_F(CollectLogs, AreByTheirPathsBelowTheProcesssRoot) {
@@ -122,6 +144,7 @@ TEST_F(CollectLogs, AreByTheirPathsBelowTheProcesssRoot) {
     run(write("jail/var/log/out.log", "inside\n"), write("outside.log", "outside\n"), root + "/jail");
     const Outcome outcome = collect();
     EXPECT_THAT(asked, testing::ElementsAre("/var/log/out.log"));
+    EXPECT_EQ(outcome.error, "stderr: " + root + "/outside.log: is outside of the process's root");
     EXPECT_EQ(files(outcome), (std::map<std::string, std::string>{{"process/stdout", "inside\n"}}));
 }
 
