@@ -86,6 +86,13 @@ void EventLoop::Timer::arm_in(std::uint64_t ns) {
     sd_event_source_set_enabled(source_, SD_EVENT_ONESHOT);
 }
 
+void EventLoop::Timer::arm_in_unless_armed(std::uint64_t ns) {
+    int enabled = SD_EVENT_OFF; // as it is from the moment when its callback is about to be called
+    sd_event_source_get_enabled(source_, &enabled);
+    if (enabled == SD_EVENT_OFF)
+        arm_in(ns);
+}
+
 void EventLoop::Timer::disarm() {
     sd_event_source_set_enabled(source_, SD_EVENT_OFF);
 }

@@ -26,6 +26,7 @@ public:
     class Timer {
     public:
         void arm_in(std::uint64_t ns);
+        void arm_in_unless_armed(std::uint64_t ns); // so that what begins again and again does not put it off
         void disarm();
 
     private:

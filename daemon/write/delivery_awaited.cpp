@@ -94,7 +94,7 @@ void Delivery::on_overdue() {
 }
 
 void Delivery::look_for_overdue() {
-    search_timer_.arm_in(overdue_look_ns);
+    search_timer_.arm_in_unless_armed(overdue_look_ns);
 }
 
 // What the journal has by now is taken; an incident that it does not answer for in time says so.

@@ -42,5 +42,28 @@ TEST(EventLoopTimer, CanBeArmedAgain) {
     EXPECT_EQ(called, 3);
 }
 
+TEST(EventLoopTimer, IsNotPutOffByThoseWhoWouldArmItAgain) {
+    auto loop = EventLoop::create();
+    ASSERT_TRUE(loop);
+    int called = 0, begun = 0;
+    auto looks = loop->timer([&] {
+        if (++called == 2)
+            loop->stop();
+    });
+    EventLoop::Timer next;
+    auto begins = loop->timer([&] {
+        looks->arm_in_unless_armed(5'000'000);
+        if (++begun == 200)
+            loop->stop();
+        else
+            next.arm_in(1'000'000);
+    });
+    ASSERT_TRUE(looks && begins);
+    next = *begins;
+    next.arm_in(0);
+    ASSERT_TRUE(loop->run());
+    EXPECT_EQ(called, 2);
+}
+
 } // namespace
 } // namespace incident::daemon
