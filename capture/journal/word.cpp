@@ -1,4 +1,5 @@
 // Whose an entry is, by what journald attests of its sender, and what it says.
+#include "capture/collect/collect.h"
 #include "capture/journal/word_fields.h"
 
 #include <algorithm>
@@ -10,6 +11,25 @@ namespace {
 // A process's first line may have a time just before its start: the two are taken from different clocks.
 constexpr std::uint64_t start_slack_ns = 10'000'000;
 
+// "/user.slice/user-1000.slice/user@1000.service/app.slice/x.service" is her manager's, and the manager itself is the
+// system's.  Below a unit of its own anybody may make groups of such names.
+std::optional<std::uint32_t> user_of_unit(const std::string &cgroup, const std::string &unit) {
+    constexpr std::string_view head = "user@", tail = ".service";
+    if (unit.empty() || unit_of_cgroup(cgroup) != unit)
+        return std::nullopt;
+    std::string_view name, rest = cgroup;
+    do {
+        rest.remove_prefix(std::min(rest.find_first_not_of('/'), rest.size()));
+        name = rest.substr(0, rest.find('/'));
+        rest.remove_prefix(name.size());
+    } while (name.ends_with(".slice"));
+    if (name == unit || !name.starts_with(head) || !name.ends_with(tail) || name.size() < head.size() + tail.size())
+        return std::nullopt;
+    name.remove_prefix(head.size());
+    name.remove_suffix(tail.size());
+    return whole_number<std::uint32_t>(name);
+}
+
 } // namespace
 
 const char *name_of(WordSource source) {
@@ -20,15 +40,7 @@ const char *name_of(WordSource source) {
 Speaker speaker_of(const std::string &boot_id, const Clocks &clocks, const ProcessRef &process, const std::string &unit,
                    const std::string &cgroup) {
     Speaker speaker{.boot_id = boot_id, .unit = unit, .cgroup = cgroup, .pid = 0, .started = {}};
-    // "/user.slice/user-1000.slice/user@1000.service/app.slice/x.service": her manager's, unless it is the manager
-    constexpr std::string_view manager = "/user@";
-    const std::size_t begin = cgroup.find(manager);
-    const std::size_t end = begin == std::string::npos ? begin : cgroup.find('/', begin + 1);
-    if (end != std::string::npos && !unit.starts_with("user@")) {
-        std::string_view name = std::string_view(cgroup).substr(begin + manager.size(), end - begin - manager.size());
-        if (name.ends_with(".service"))
-            speaker.user = whole_number<std::uint32_t>(name.substr(0, name.size() - sizeof(".service") + 1));
-    }
+    speaker.user = user_of_unit(cgroup, unit);
     if (!process.start.ns) // else nothing tells its lines from those of an earlier process of that number
         return speaker;
     std::uint64_t age = clocks.boottime.ns - std::min(clocks.boottime.ns, process.start.ns);

@@ -108,6 +108,15 @@ TEST(Speaker, IsMadeOfWhatIsKnownOfTheProcess) {
     const std::string below = "/user.slice/user-1000.slice/user@1000.service";
     EXPECT_EQ(speaker_of("b", clocks, {}, "x.service", below + "/app.slice/x.service").user, 1000u);
     EXPECT_EQ(speaker_of("b", clocks, {}, "user@1000.service", below).user, std::nullopt);
+    const std::string own_unit = "/system.slice/own.service"; // below which she makes groups as she likes
+    EXPECT_EQ(speaker_of("b", clocks, {}, "own.service", own_unit + "/user@0.service/x.service").user, std::nullopt);
+    EXPECT_EQ(speaker_of("b", clocks, {}, "own.service", own_unit + "/user.slice/user@0.service/x.service").user,
+              std::nullopt);
+    EXPECT_EQ(speaker_of("b", clocks, {}, "x.service", own_unit + "/user@0.service/x.service").user, std::nullopt)
+        << "not what the group says";
+    EXPECT_EQ(speaker_of("b", clocks, {}, "x.service", below + "/user@0.service/x.service").user, std::nullopt);
+    EXPECT_EQ(speaker_of("b", clocks, {}, "user@0.service", below + "/user@0.service/x.service").user, 1000u)
+        << "a unit of hers of that name";
     EXPECT_EQ(speaker_of("b", clocks, {42, {}}, "", "").pid, 0u) << "a number alone is nobody";
     clocks.changes.push_back(
         {.at = {950 * ns_in_second}, .at_boot = {1450 * ns_in_second}, .slept_ns = 60 * ns_in_second});
