@@ -200,6 +200,8 @@ std::string LastWords::losses() const {
 
 LastWords find_last_words(Journal &journal, const Speaker &speaker, MonotonicTime instant, MonotonicTime until,
                           const WordLimits &limits, std::function<bool()> expired) {
+    Speaker living = speaker;
+    living.lived = instant;
     LastWords found;
     found.state = LastWords::State::Read;
     found.instant = instant;
@@ -222,7 +224,7 @@ LastWords find_last_words(Journal &journal, const Speaker &speaker, MonotonicTim
     };
     if (auto fresh = journal.process(); !fresh)
         failed(std::move(fresh.error().what));
-    else if (auto searched = Search(journal, speaker, limits, std::move(expired), found).run(); !searched)
+    else if (auto searched = Search(journal, living, limits, std::move(expired), found).run(); !searched)
         failed(std::move(searched.error().what));
     if (faults.met()) {
         journal.mark_stale();

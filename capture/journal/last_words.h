@@ -26,7 +26,8 @@ struct Speaker {
     std::optional<std::uint32_t> user{}; // whose manager runs the unit; nullopt: the system's
     std::string cgroup;                  // "" or "/": no one's own
     std::uint32_t pid = 0;
-    MonotonicTime started; // of the process; earlier lines of its pid are another's
+    MonotonicTime started;      // of the process; earlier lines of its pid are another's
+    MonotonicTime lived{~0ull}; // it did until then; later lines of its pid may be another's
 
     bool has_cgroup() const { return cgroup.size() > 1; }
 };

@@ -30,6 +30,15 @@ std::optional<std::uint32_t> user_of_unit(const std::string &cgroup, const std::
     return whole_number<std::uint32_t>(name);
 }
 
+// Whether journald attests another unit or control group than the speaker's.  It knows neither of a sender that had
+// ended before it looked.
+bool is_of_another(const JournalField &field, const Speaker &speaker) {
+    const char *const unit = speaker.user ? "_SYSTEMD_USER_UNIT" : "_SYSTEMD_UNIT";
+    if (!speaker.unit.empty() && field(unit, 1))
+        return !field_is(field, unit, speaker.unit);
+    return speaker.has_cgroup() && field("_SYSTEMD_CGROUP", 1) && !field_is(field, "_SYSTEMD_CGROUP", speaker.cgroup);
+}
+
 } // namespace
 
 const char *name_of(WordSource source) {
@@ -55,7 +64,8 @@ Speaker speaker_of(const std::string &boot_id, const Clocks &clocks, const Proce
 std::optional<WordSource> source_of(const JournalField &field, MonotonicTime at, const Speaker &speaker) {
     if (!field_is(field, "_BOOT_ID", speaker.boot_id))
         return std::nullopt;
-    if (speaker.pid && at >= speaker.started && number_in<std::uint32_t>(field, "_PID") == speaker.pid)
+    if (speaker.pid && at >= speaker.started && number_in<std::uint32_t>(field, "_PID") == speaker.pid &&
+        (at <= speaker.lived || !is_of_another(field, speaker)))
         return WordSource::Process;
     if (speaker.unit.empty()) {
         if (speaker.has_cgroup() && field_is(field, "_SYSTEMD_CGROUP", speaker.cgroup))

@@ -69,6 +69,19 @@ TEST(WordSource, OfAnEarlierProcessOfThatNumberIsNone) {
     EXPECT_EQ(source({{"_PID", "42"}, {"_SYSTEMD_UNIT", "shop.service"}}, shop(), 99 * ns_in_second), WordSource::Unit);
 }
 
+TEST(WordSource, OfALaterProcessOfThatNumberIsNone) {
+    Speaker speaker = shop();
+    speaker.lived = {140 * ns_in_second};
+    EXPECT_EQ(source({{"_PID", "42"}, {"_SYSTEMD_UNIT", "other.service"}}, speaker), std::nullopt);
+    EXPECT_EQ(source({{"_PID", "42"}, {"_SYSTEMD_CGROUP", "/lab"}}, speaker), std::nullopt);
+    EXPECT_EQ(source({{"_PID", "42"}, {"_SYSTEMD_UNIT", "shop.service"}}, speaker), WordSource::Process);
+    EXPECT_EQ(source({{"_PID", "42"}, {"_SYSTEMD_CGROUP", speaker.cgroup}}, speaker), WordSource::Process);
+    EXPECT_EQ(source({{"_PID", "42"}}, speaker), WordSource::Process) << "it had ended before journald looked";
+    EXPECT_EQ(source({{"_PID", "42"}, {"_SYSTEMD_UNIT", "other.service"}}, speaker, 140 * ns_in_second),
+              WordSource::Process)
+        << "it was in another before";
+}
+
 TEST(WordSource, OfAUsersUnitIsByTheUserToo) {
     Speaker speaker = shop();
     speaker.pid = 0;
@@ -201,6 +214,12 @@ TEST_F(LastWordsOfAJournal, OfStrangersAreNone) {
     const LastWords found = search();
     EXPECT_EQ(found.state, LastWords::State::Read);
     EXPECT_THAT(texts(found), IsEmpty());
+}
+
+TEST_F(LastWordsOfAJournal, AfterTheInstantAreNotOfAnotherProcessOfThatNumber) {
+    say(199 * us_in_second, "its own", {{"_PID", "42"}});
+    say(201 * us_in_second, "another's", {{"_PID", "42"}, {"_SYSTEMD_UNIT", "other.service"}});
+    EXPECT_THAT(texts(search()), ElementsAre("its own"));
 }
 
 TEST_F(LastWordsOfAJournal, AreTheNewestUpToTheInstantAndTheOldestAfterIt) {
