@@ -51,7 +51,8 @@ public:
     // Searches once for each waiting bundle, or for as many as have their turn.  Returns the answers that are final;
     // their bundles no longer wait.
     std::vector<FoundCore> look(std::uint64_t now_ns);
-    void hurry() {} // cores that are not found when the daemon ends are looked for by readers
+    bool more_due() const { return false; } // that cannot wait for the next look
+    void hurry() {}                         // cores that are not found when the daemon ends are looked for by readers
     bool waiting() const { return !waiting_.empty(); }
     std::size_t count() const { return waiting_.size(); }
 

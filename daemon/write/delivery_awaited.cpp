@@ -71,11 +71,8 @@ void Delivery::without_words(const std::string &bundle, const std::string &why) 
     const auto wanted = words_awaited_.extract(bundle);
     if (wanted.empty())
         return;
-    capture::Past past;
-    past.words.state = capture::LastWords::State::Failed;
-    past.words.reason = why;
-    past.incidents.problem = past.cores.problem = why;
-    writer_->submit(AmendJob{bundle, std::move(past), wanted.mapped().user, config_.privacy.redact});
+    writer_->submit(
+        AmendJob{bundle, past_not_found(wanted.mapped(), why), wanted.mapped().user, config_.privacy.redact});
 }
 
 // Bundles whose core is overdue are reported with a core that is pending; readers search for it themselves.

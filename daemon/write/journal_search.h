@@ -28,7 +28,7 @@
 namespace incident::daemon {
 
 // Follower has: Wanted (with bundle, give_up_ns) and Found (with bundle); follow(Wanted), look(now_ns) → the answers,
-// waiting(), hurry(); and thread_name.
+// more_due() → look again at once, waiting(), hurry(), which any thread may call; and thread_name.
 template <typename Follower> class JournalSearch {
 public:
     using Wanted = typename Follower::Wanted;
@@ -73,6 +73,7 @@ public:
     // From now on nothing is waited for.
     void hurry() {
         const std::lock_guard lock(shared_->mutex);
+        shared_->follower.hurry();
         shared_->hurried = true;
         shared_->work.notify_one();
     }
@@ -121,10 +122,8 @@ private:
         bool stop = false, hurried = false;
 
         // Without memory there is no answer: what should have come by then is overdue, and the daemon goes on.
-        std::vector<Found> look_for(std::vector<Wanted> added, bool in_a_hurry) {
+        std::vector<Found> look_for(std::vector<Wanted> added) {
             try {
-                if (in_a_hurry)
-                    follower.hurry();
                 for (Wanted &one : added)
                     follower.follow(std::move(one));
                 return follower.look(clock_ns(CLOCK_MONOTONIC));
@@ -137,18 +136,20 @@ private:
         void run() {
             ::pthread_setname_np(::pthread_self(), Follower::thread_name);
             std::unique_lock lock(mutex);
-            for (bool was_hurried = false;; was_hurried = hurried) {
+            for (bool was_hurried = false;;) {
                 const auto news = [&] { return stop || !wanted.empty() || hurried != was_hurried; };
-                if (follower.waiting())
+                if (follower.waiting() && follower.more_due())
+                    ; // at once
+                else if (follower.waiting())
                     work.wait_for(lock, between_looks, news);
                 else
                     work.wait(lock, news);
                 if (stop)
                     return;
                 auto added = std::exchange(wanted, {});
-                const bool in_a_hurry = hurried;
+                was_hurried = hurried;
                 lock.unlock();
-                auto answers = look_for(std::move(added), in_a_hurry);
+                auto answers = look_for(std::move(added));
                 lock.lock();
                 if (answers.empty())
                     continue;

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cerrno>
 
 namespace incident::daemon {
 
@@ -26,11 +27,15 @@ std::string name_time(capture::WallTime time) {
 
 } // namespace
 
-const IncidentsOfUnits::Known *IncidentsOfUnits::read(const std::string &name, std::string &problem) {
-    if (const auto found = known_.find(name); found != known_.end())
-        return &found->second;
+Result<std::string> IncidentsOfUnits::text_of(const std::string &name) const {
     const auto bundle = directory_->bundle(name);
-    const auto text = bundle ? bundle->read("incident.json", incident_json_max) : fail(bundle.error());
+    return bundle ? bundle->read("incident.json", incident_json_max) : fail(bundle.error());
+}
+
+const IncidentsOfUnits::Known *IncidentsOfUnits::read(const std::string &name, std::string &problem) {
+    auto text = text_of(name);
+    if (!text && text.error().code == ENOENT) // it may have been amended between the two steps
+        text = text_of(name);
     if (!text) {
         if (text.error().code != ENOENT) // else it was removed for space
             problem = name + ": " + text.error().what;
@@ -55,7 +60,9 @@ const IncidentsOfUnits::Known *IncidentsOfUnits::read(const std::string &name, s
 }
 
 capture::NearbyIncidents IncidentsOfUnits::find(const std::string &id, capture::WallTime time,
-                                                const capture::Speaker &speaker, std::chrono::nanoseconds within) {
+                                                const capture::Speaker &speaker, std::chrono::nanoseconds within,
+                                                std::chrono::milliseconds deadline) {
+    const auto end = std::chrono::steady_clock::now() + deadline;
     capture::NearbyIncidents found;
     if (speaker.unit.empty() && !speaker.has_cgroup())
         return found;
@@ -78,11 +85,12 @@ capture::NearbyIncidents IncidentsOfUnits::find(const std::string &id, capture::
     for (auto name = names->rbegin(); name != names->rend() && *name >= earliest; ++name) {
         if (*name >= id)
             continue;
-        if (read_now++ == most_read) {
-            found.problem = "older incidents were not looked at: there are too many";
+        const auto known = known_.find(*name);
+        if (known == known_.end() && (read_now++ == most_read || std::chrono::steady_clock::now() >= end)) {
+            found.problem = "older incidents were not looked at: there are too many, or the deadline passed";
             break;
         }
-        const Known *one = read(*name, found.problem);
+        const Known *one = known != known_.end() ? &known->second : read(*name, found.problem);
         const bool same = one && (speaker.unit.empty() ? one->unit.empty() && one->cgroup == speaker.cgroup
                                                        : one->unit == speaker.unit && one->user == speaker.user);
         if (!same)

@@ -8,8 +8,12 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <new>
+#include <random>
+#include <thread>
 
 namespace incident::daemon {
 namespace {
@@ -144,6 +148,118 @@ TEST_F(Words, UsersTakeTurns) {
     EXPECT_EQ(found[1].bundle, "second");
 }
 
+// One search may take seconds.
+TEST_F(Words, AnswersAreToldBeforeAllTheOthersHaveTheirs) {
+    WordsFollower all(state, os, "", [](const WantedWords &) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(300));
+        return capture::Past();
+    });
+    for (std::size_t i = 0; i < 4; ++i)
+        all.follow(wanted(std::to_string(i), the_trigger + i));
+    EXPECT_THAT(all.look(the_trigger + 10 * a_second), SizeIs(testing::Le(2u)));
+    EXPECT_TRUE(all.more_due());
+    EXPECT_TRUE(all.waiting());
+    while (all.waiting())
+        EXPECT_THAT(all.look(the_trigger + 10 * a_second), Not(IsEmpty()));
+    EXPECT_FALSE(all.more_due());
+}
+
+TEST_F(Words, UsersTakeTurnsAlsoIfOneSearchTakesAllTheTime) {
+    WordsFollower all(state, os, "", [](const WantedWords &one) {
+        if (one.user == 1)
+            std::this_thread::sleep_for(std::chrono::milliseconds(600));
+        return capture::Past();
+    });
+    for (std::size_t i = 0; i < 4; ++i)
+        all.follow(wanted("first" + std::to_string(i), the_trigger + i, 1));
+    all.follow(wanted("second", the_trigger + 1000, 2));
+    auto found = all.look(the_trigger + 10 * a_second);
+    ASSERT_THAT(found, SizeIs(1));
+    EXPECT_EQ(found[0].bundle, "first0");
+    found = all.look(the_trigger + 10 * a_second);
+    ASSERT_THAT(found, Not(IsEmpty()));
+    EXPECT_EQ(found[0].bundle, "second");
+}
+
+TEST_F(Words, ThatWereGivenUpAreNotSearchedFor) {
+    int searches = 0;
+    WordsFollower all(state, os, "", [&](const WantedWords &) {
+        ++searches;
+        return capture::Past();
+    });
+    all.follow(wanted("a"));
+    EXPECT_THAT(all.look(the_trigger + 3 * a_second + WordsSearch::patience_ns + 1), IsEmpty());
+    EXPECT_EQ(searches, 0);
+    EXPECT_FALSE(all.waiting());
+}
+
+TEST_F(Words, ForWhichThereIsNoMemoryAreNotSearchedForAgain) {
+    WordsFollower all(state, os, "", [](const WantedWords &one) {
+        if (one.bundle == "large")
+            throw std::bad_alloc();
+        return capture::Past();
+    });
+    all.follow(wanted("small", the_trigger));
+    all.follow(wanted("large", the_trigger + 1));
+    all.follow(wanted("none", the_trigger + 2));
+    const auto found = all.look(the_trigger + 10 * a_second);
+    ASSERT_THAT(found, SizeIs(3)) << "the others have their answers";
+    EXPECT_EQ(found[1].bundle, "large");
+    EXPECT_EQ(found[1].past.words.state, WordState::Failed);
+    EXPECT_EQ(found[1].past.words.reason, std::bad_alloc().what());
+    EXPECT_FALSE(all.waiting());
+}
+
+TEST_F(Words, NobodyPausesWhileSomeAreDue) {
+    const std::uint64_t now = clock_ns(CLOCK_MONOTONIC);
+    auto search = WordsSearch::start(WordsFollower(state, os, "", [](const WantedWords &) { return capture::Past(); }));
+    ASSERT_TRUE(search) << search.error().what;
+    constexpr std::size_t many = 100 * WordsFollower::most_searches; // which would take ten seconds
+    for (std::size_t i = 0; i < many; ++i)
+        EXPECT_TRUE((*search)->follow(wanted(std::to_string(i), now - 3 * a_second)));
+    for (std::size_t found = 0; found < many; found += (*search)->take_found().size()) {
+        pollfd ready{(*search)->fd(), POLLIN, 0};
+        ASSERT_EQ(::poll(&ready, 1, 60'000), 1);
+    }
+    EXPECT_LT(clock_ns(CLOCK_MONOTONIC) - now, 8 * a_second);
+}
+
+TEST_F(Words, OfAnEarlierBootAreReadUpToTheirInstant) {
+    journal.add(4999 * us_a_second, {{"_PID", "42"}, {"MESSAGE", "before"}});
+    journal.write();
+    WordsFollower all = follower();
+    all.follow(wanted("a"));
+    all.hurry();
+    const auto found = all.look(10 * a_second); // the clock has begun anew
+    ASSERT_THAT(found, SizeIs(1));
+    EXPECT_THAT(found[0].past.words.words, SizeIs(1));
+    EXPECT_EQ(found[0].past.words.until.ns, the_trigger);
+}
+
+TEST_F(Words, OtherIncidentsAreReadOnceAndNotTooManyAtATime) {
+    constexpr std::size_t many = 700;
+    auto directory = capture::IncidentsDir::open(state, true);
+    ASSERT_TRUE(directory);
+    for (std::size_t i = 0; i < many; ++i) {
+        const fs::path bundle = fs::path(directory->path()) /
+                                capture::bundle_name(wall(the_trigger - (i + 1) * a_second), "crash", "app", 7, "aa");
+        fs::create_directory(bundle);
+        std::ofstream(bundle / "incident.json") << R"({"process": {"unit": "shop.service"}})";
+    }
+    IncidentsOfUnits incidents(state);
+    const auto find = [&](std::chrono::milliseconds deadline) {
+        return incidents.find(capture::bundle_name(wall(the_trigger), "crash", "app", 42, "aa"), wall(the_trigger),
+                              wanted("").speaker, std::chrono::hours(1), deadline);
+    };
+    EXPECT_THAT(find(std::chrono::milliseconds(0)).problem, HasSubstr("the deadline passed"));
+    const auto first = find(std::chrono::minutes(1));
+    EXPECT_THAT(first.problem, HasSubstr("too many"));
+    EXPECT_EQ(first.incidents.size() + first.more, IncidentsOfUnits::most_read);
+    const auto second = find(std::chrono::minutes(1));
+    EXPECT_EQ(second.problem, "");
+    EXPECT_EQ(second.incidents.size() + second.more, many);
+}
+
 TEST_F(Words, OtherIncidentsOfTheUnitAreNamed) {
     journal.add(1, {{"MESSAGE", "x"}});
     journal.write();
@@ -182,6 +298,30 @@ TEST_F(Words, CoresOfTheUnitAreNamedIfSystemdCoredumpSaysSo) {
     EXPECT_EQ(cores.cores[0].pid, 21u);
     EXPECT_EQ(cores.cores[0].signal, 6);
     EXPECT_EQ(cores.cores[0].comm, "app");
+}
+
+TEST_F(Words, CoresTakeNoMoreMemoryThanIsReadOfThem) {
+    std::mt19937 random(1);
+    std::string large(8u << 20, '\0'); // that cannot be compressed
+    for (char &byte : large)
+        byte = static_cast<char>(random());
+    journal.add(4990 * us_a_second, {{"MESSAGE_ID", "fc2e22bc6ee647b6b90729ab34a250b1"},
+                                     {"_TRANSPORT", "journal"},
+                                     {"_UID", "0"},
+                                     {"_EXE", "/usr/lib/systemd/systemd-coredump"},
+                                     {"COREDUMP_UNIT", "shop.service"},
+                                     {"COREDUMP_PID", "21"},
+                                     {"COREDUMP_COMM", large},
+                                     {"COREDUMP_EXE", large}});
+    journal.write();
+    WordsFollower all = follower();
+    all.follow(wanted("a"));
+    const auto found = all.look(the_trigger + 10 * a_second);
+    ASSERT_THAT(found, SizeIs(1));
+    const auto &cores = found[0].past.cores;
+    ASSERT_THAT(cores.cores, SizeIs(1)) << cores.problem;
+    EXPECT_LE(cores.cores[0].comm.capacity(), 2 * capture::core_field_max);
+    EXPECT_LE(cores.cores[0].exe.capacity(), 2 * capture::core_field_max);
 }
 
 TEST_F(Words, OfAJournalThatCannotBeOpenedTheReasonIsTold) {
@@ -257,9 +397,12 @@ TEST(WordsPlan, SaysWhatIsNotLookedFor) {
     const WordsPlan none = plan_words("b", input, facts, 0);
     EXPECT_EQ(none.now.state, WordState::None);
     EXPECT_TRUE(none.wanted) << "other incidents and cores are named all the same";
+    EXPECT_EQ(past_not_found(*none.wanted, "it hangs").words.state, WordState::None) << "it would not be read";
+    EXPECT_EQ(past_not_found(*none.wanted, "it hangs").cores.problem, "it hangs");
+    EXPECT_EQ(past_not_found(*plan.wanted, "it hangs").words.state, WordState::Failed);
     input.light = true;
     EXPECT_FALSE(plan_words("b", input, facts, 200).wanted);
-    EXPECT_THAT(plan_words("b", input, facts, 200).now.reason, HasSubstr("light"));
+    EXPECT_EQ(plan_words("b", input, facts, 200).now.reason, "the incident was kept light") << "for whatever reason";
 }
 
 } // namespace
