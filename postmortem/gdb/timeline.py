@@ -11,26 +11,34 @@ from .text import integer, string, text, tone, write
 
 EVENTS_SHOWN = 40
 COMM_COLUMNS = 15
+LOGS_SHOWN = 8192  # between the events
 
 
 def show_events(wanted, last=EVENTS_SHOWN, marks=None, logs_count=False):
     """The last so many events that are wanted, and what was logged since the first of them."""
     incident = bundle()
-    kept, count, events = collections.deque(), 0, incident.lines("timeline.jsonl")
-    for event in events:
+    # Those that count, and the lines of the log between them, each with its place.
+    kept, logs, events = collections.deque(), collections.deque(maxlen=LOGS_SHOWN), incident.lines("timeline.jsonl")
+    passed_over, dropped = False, -1
+    for place, event in enumerate(events):
         if marks:
             marks.see(event)
         if not wanted(event):
             continue
-        kept.append(event)
-        count += counts(event, logs_count)
-        while count > last:
-            count -= counts(kept.popleft(), logs_count)
-            while kept and not counts(kept[0], logs_count):
+        if counts(event, logs_count):
+            kept.append((place, event))
+            if len(kept) > last:
                 kept.popleft()
+                passed_over = True
+        else:
+            if len(logs) == LOGS_SHOWN:
+                dropped = logs[0][0]
+            logs.append((place, event))
+    begin = 0 if not passed_over else kept[0][0] if kept else float("inf")
+    shown = sorted([*kept, *(log for log in logs if log[0] >= begin)], key=lambda one: one[0])
     names = {integer(thread, "tid"): string(thread, "comm") for thread in thread_list(incident)}
     trigger = incident.trigger()
-    for event in kept:
+    for _, event in shown:
         line = event_text.line(event, trigger)
         if len(names) > 1:
             tid = integer(event, "tid")
@@ -38,8 +46,10 @@ def show_events(wanted, last=EVENTS_SHOWN, marks=None, logs_count=False):
         if marks:
             line = marks.of(event) + " " + line
         write(tone("33", line) if text(event, "error") else line)
-    if not kept:
+    if not shown:
         write("No such event was recorded.")
+    if dropped >= begin:
+        write("Older lines of the log are not shown: at most %d are." % LOGS_SHOWN)
     events.complain()
 
 

@@ -39,27 +39,51 @@ bool is_log(std::string_view line) {
 }
 
 // The last N events, and what was logged since the first of them: there may be much of it after the trigger, and it
-// must not take the events' places.
+// must not take the events' places.  Of very much the newest stays.
 class Newest {
 public:
     // cut: older events were passed over already.
     Newest(std::size_t most, bool of_logs, bool cut) : most_(most), of_logs_(of_logs), cut_(cut || most == 0) {}
     void add(std::string text, bool log) {
-        const bool counts = !log || of_logs_;
-        lines_.emplace_back(std::move(text), counts);
-        count_ += counts;
-        while (!lines_.empty() && (count_ > most_ || (count_ == most_ && cut_ && !lines_.front().second))) {
-            count_ -= lines_.front().second;
-            lines_.pop_front();
+        std::deque<Line> &lines = log && !of_logs_ ? logs_ : events_;
+        lines.push_back({next_++, std::move(text)});
+        while (events_.size() > most_) {
+            events_.pop_front();
             cut_ = true;
         }
+        while (!logs_.empty() && cut_ && events_.size() == most_ && (most_ == 0 || logs_.front().number < first()))
+            logs_.pop_front();
+        while (logs_.size() > most_logs) {
+            logs_end_ = logs_.front().number;
+            logs_.pop_front();
+        }
     }
-    const auto &lines() const { return lines_; }
+    template <typename Show> void each(Show show) const {
+        auto log = logs_.begin();
+        for (const Line &event : events_) {
+            for (; log != logs_.end() && log->number < event.number; ++log)
+                show(log->text);
+            show(event.text);
+        }
+        for (; log != logs_.end(); ++log)
+            show(log->text);
+    }
+    // Older lines of the log belong here, and are not.
+    bool misses_logs() const { return logs_end_ && (events_.size() < most_ || *logs_end_ > first()); }
+    static constexpr std::size_t most_logs = 8192;
 
 private:
-    std::size_t most_, count_ = 0;
+    struct Line {
+        std::uint64_t number;
+        std::string text;
+    };
+    std::uint64_t first() const { return events_.empty() ? next_ : events_.front().number; }
+
+    std::size_t most_;
     bool of_logs_, cut_;
-    std::deque<std::pair<std::string, bool>> lines_; // and whether it counts
+    std::deque<Line> events_, logs_;
+    std::uint64_t next_ = 0;
+    std::optional<std::uint64_t> logs_end_; // the last that was dropped because there were so many
 };
 
 class Timeline : public Verb {
@@ -149,8 +173,10 @@ private:
             }
             return !session.out.closed();
         });
-        for (const auto &[text, log] : kept.lines())
-            session.out.line(text);
+        kept.each([&](const std::string &text) { session.out.line(text); });
+        if (kept.misses_logs())
+            session.say(
+                fmt::format("older lines of the log are not shown: of each timeline at most {}", Newest::most_logs));
         if (later)
             session.out.line(fmt::format("… {} calls that began after the trigger: --after shows them", later));
         return read;

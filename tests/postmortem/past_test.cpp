@@ -1,6 +1,7 @@
 // What info and timeline show of the time before an incident: last words, output, other incidents and cores.
 #include "state.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -167,6 +168,30 @@ TEST_F(PastOfAnIncident, LogLinesDoNotTakeThePlacesOfEvents) {
     EXPECT_EQ(shown({"-n", "9"}), "e-9;e-8;e-7;e-6;e-5;e4;e5;");
     EXPECT_EQ(shown({"-n", "2", "--kind", "log"}), "e4;e5;");
     EXPECT_EQ(shown({"-n", "2", "--since", "1s"}), "e-7;e-6;e-5;e4;e5;") << "also where lines are chosen first";
+}
+
+// Of a bundle that anybody made.
+TEST_F(PastOfAnIncident, OfVeryManyLogLinesBetweenEventsTheNewestAreShown) {
+    std::string timeline;
+    const auto add = [&](const char *kind, int t_ns) {
+        timeline += fmt::format(R"({{"t_ns":{},"kind":"{}","name":"e{};","message":"m"}})", trigger + t_ns, kind, t_ns);
+        timeline += "\n";
+    };
+    add("exec", -20'002);
+    for (int t_ns = -20'000; t_ns < -10'000; ++t_ns)
+        add("log", t_ns);
+    add("exec", -5);
+    add("log", -4);
+    add("exec", -3);
+    const std::string name = state.add_sample("crash", {{"timeline.jsonl", timeline}});
+    const Ran all = state.run({"timeline", "-n", "3", name});
+    EXPECT_EQ(std::ranges::count(all.out, '\n'), 8192 + 3);
+    EXPECT_THAT(all.out, testing::AllOf(HasSubstr("e-20002;"), HasSubstr("e-10001;"), HasSubstr("e-4;"),
+                                        Not(HasSubstr("e-20000;"))));
+    EXPECT_THAT(all.err, HasSubstr("older lines of the log are not shown"));
+    const Ran last = state.run({"timeline", "-n", "2", name});
+    EXPECT_EQ(std::ranges::count(last.out, '\n'), 3);
+    EXPECT_EQ(last.err, "");
 }
 
 } // namespace incident::postmortem::test
