@@ -193,7 +193,7 @@ int BPF_PROG(process_exit, struct task_struct *task)
                 note_ended(task, tgid, thread);
                 if (tracepoint_rules[rules_generation & 1])
                     remember_ended(task, thread, slot);
-                if (__sync_lock_test_and_set(&thread->state, SLOT_EXITED) != SLOT_PINNED) {
+                if (__sync_val_compare_and_swap(&thread->state, SLOT_PINNED, SLOT_EXITED) != SLOT_PINNED) {
                     thread->state = SLOT_FREE;
                     free_slot(thread, slot);
                 }

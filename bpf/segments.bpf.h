@@ -3,8 +3,9 @@
  *
  * A thread that fills its segment gets another one as long as the pool has enough left and its user has not more than a
  * share of it; else it writes over its own oldest.  So memory is where calls are made, and who makes few keeps them
- * long.  Every second the daemon gives back what the ended have left, and takes from who has more than a share where
- * others want (daemon/record/pool.h).  The last segments are for threads that have not two yet. */
+ * long.  Where less than a quarter is left, the daemon every second gives back what the ended have left, and takes from
+ * who has more than a fair part where others want (daemon/record/pool.h).  The last segments are for threads that have
+ * not two yet. */
 #pragma once
 
 #include "bpf/packed.h"
@@ -33,6 +34,13 @@ static __always_inline struct call_segment *segment_at(__u32 index_plus_one)
 {
     __u32 index = index_plus_one - 1;
     return bpf_map_lookup_elem(&segments, &index);
+}
+
+#define DROP_TRIES 16
+
+static __always_inline int has_older(struct thread_slot *thread)
+{
+    return (__u32) * (volatile __u64 *)&thread->oldest != thread->newest;
 }
 
 /* Takes the oldest out of the chain, unless it is the only one; 0: it is, or the daemon takes it at this moment. */
@@ -92,10 +100,14 @@ static __noinline struct call_segment *next_segment(struct thread_slot *thread, 
     struct call_segment *before = segment_at(newest), *eldest = segment_at(thread->oldest), *segment;
     if (!eldest || eldest->generation == thread->generation)
         index = take_segment(thread);
-    if (!index)
+    /* again where the daemon took it at that moment: it may take many of one thread in a row */
+    for (int i = 0; i < DROP_TRIES && !index && has_older(thread); i++)
         index = drop_oldest(thread);
-    if (!index) /* the daemon took it at that moment */
-        index = drop_oldest(thread);
+    if (!index && has_older(thread)) { /* begun anew, the newest would leave the others in no chain */
+        thread->unkept += 1;
+        count_loss(LOSS_SEGMENT);
+        return 0;
+    }
     segment = index ? segment_at(index) : before;
     if (!segment) {
         thread->unkept += 1;

@@ -73,8 +73,9 @@ __weak __u32 find_share(__u64 owner)
         __u32 index = (first + i) & (SHARES - 1);
         struct user_share *share = share_at(index);
         __u64 before = share->owner;
-        if (before && (share->slots || share->segments || share->processes || share->kept ||
-                       share->second_ns + SHARE_IDLE_NS > now))
+        /* Segments of the ended do not count, or they would keep places for long: whoever comes next owes them until
+         * they are given back. */
+        if (before && (share->slots || share->processes || share->kept || share->second_ns + SHARE_IDLE_NS > now))
             continue;
         if (__sync_val_compare_and_swap(&share->owner, before, owner) != before)
             continue;

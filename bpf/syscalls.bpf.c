@@ -314,8 +314,8 @@ int BPF_PROG(record_enter, struct pt_regs *regs, long nr)
     record->nr = nr;
     record->flags = compat;
     keep_arguments(record, regs, compat);
-    thread->syscalls = index + 1;
-    thread->in_call = 1;
+    *(volatile __u32 *)&thread->in_call = 1; /* first: who reads between the two sees the one before, which is whole */
+    *(volatile __u64 *)&thread->syscalls = index + 1;
     __u32 class = syscall_class[compat][nr & (SYSCALL_CLASSES - 1)];
     thread->after = class;
     class &= CLASS_KEEPS;

@@ -29,7 +29,7 @@ struct ThreadRings {
     std::vector<OpenEntry> opens;
     std::vector<bpf::memory_record> memory;
     std::uint64_t paths_left_out = 0, memory_left_out = 0; // recorded, but the rule does not want them
-    std::uint64_t calls_left_out = 0;                      // recorded, but older than the newest that one bundle takes
+    std::uint64_t calls_left_out = 0;                      // recorded, but too far from the trigger for a bundle
 };
 
 // A call of a function whose return is probed and has not happened yet.

@@ -21,7 +21,7 @@ std::string_view thread_comm(const ThreadSnapshot &thread);
 struct Accounting {
     std::uint64_t after = 0;       // of those recorded, began after the trigger
     std::uint64_t recorded = 0;    // they are in the bundle
-    std::uint64_t left_out = 0;    // they were kept, but are older than the newest that a bundle takes
+    std::uint64_t left_out = 0;    // they were kept, but too far before or after the trigger for a bundle
     std::uint64_t overwritten = 0; // older than these
     std::uint64_t lost = 0;        // there was no memory for them
     // How long before the trigger its calls are known: since the first that is kept or, where none is missing, since it

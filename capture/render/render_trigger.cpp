@@ -93,7 +93,7 @@ private:
                 {"untimed", untimed},
                 {"in_flight", in_call},
                 {"by_name", top},
-                {"since_entry", records.empty() || records.front().start_ns <= from_ns ||
+                {"since_entry", (!records.empty() && records.front().start_ns <= from_ns) ||
                                     thread->rings->slot.syscalls == records.size()}};
     }
 

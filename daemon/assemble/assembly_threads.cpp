@@ -23,10 +23,11 @@ constexpr std::size_t calls_of_subject = 20'000, calls_of_others = 30'000, calls
 CallsWanted calls_wanted(const Assembly &assembly, std::uint32_t tid) {
     const auto &process = assembly.input.process;
     const std::size_t others = std::max<std::size_t>({process.threads_expected, process.threads.size(), 2}) - 1;
+    const std::size_t of_other = std::max(calls_at_least, calls_of_others / others);
     const bool subject = tid == process.event.h.tid;
-    return {.before = subject ? calls_of_subject : std::max(calls_at_least, calls_of_others / others),
+    return {.before = subject ? calls_of_subject : of_other,
             .until_ns = process.event.h.t_ns,
-            .after = calls_after};
+            .after = subject ? calls_after : std::min(calls_after, of_other)};
 }
 
 } // namespace

@@ -72,6 +72,7 @@ struct Recorder::Impl {
     rules::Config::Record record;
     MemoryPlan plan;
     std::uint32_t segments_in_pool = 0;
+    std::vector<std::uint32_t> homeless; // segments taken out of a chain that the free list has refused so far
     std::uint32_t cpus = 1;
     const OnEvent *on_event = nullptr;
     std::unique_ptr<Attacher> attacher;
@@ -111,6 +112,7 @@ struct Recorder::Impl {
     Status size_maps(std::uint32_t pid_max);
     Status fill_free_lists();
     bool take_oldest(std::uint32_t slot);
+    void house();
     void give_back(std::uint32_t share, __u32 bpf::user_share::*held);
 };
 

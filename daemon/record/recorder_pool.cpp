@@ -9,6 +9,8 @@ namespace incident::daemon {
 
 namespace {
 
+constexpr std::uint32_t most_at_once = 8192; // segments: each costs a system call, and the loop has other work
+
 bool has_ended(const bpf::thread_slot &thread) {
     return thread.state == bpf::SLOT_FREE;
 }
@@ -22,7 +24,8 @@ bool Recorder::Impl::take_oldest(std::uint32_t slot) {
     std::atomic_ref<__u64> place(thread->oldest);
     __u64 oldest = place.load();
     const auto index = static_cast<std::uint32_t>(oldest);
-    if (index == 0 || index > segments_in_pool || index == std::atomic_ref<__u32>(thread->newest).load())
+    const __u32 newest = std::atomic_ref<__u32>(thread->newest).load();
+    if (index == 0 || index > segments_in_pool || newest == 0 || index == newest)
         return false;
     const auto *segment = segments.element<bpf::call_segment>(index - 1);
     const std::uint64_t next = segment->next;
@@ -31,19 +34,28 @@ bool Recorder::Impl::take_oldest(std::uint32_t slot) {
         return false;
     std::atomic_ref<__u32>(thread->segments).fetch_sub(1);
     give_back(share, &bpf::user_share::segments);
-    const std::uint32_t freed = index - 1;
-    if (bpf_map_update_elem(bpf_map__fd(skeleton->maps.free_segments), nullptr, &freed, BPF_ANY) == 0)
-        std::atomic_ref<__s32>(skeleton->bss->segments_free).fetch_add(1);
+    homeless.push_back(index - 1);
+    house();
     return true;
 }
 
-// The threads with segments, without the times of these.
+// Gives back what has been taken.  The kernel may refuse it for a moment.
+void Recorder::Impl::house() {
+    std::erase_if(homeless, [&](const std::uint32_t &freed) {
+        if (bpf_map_update_elem(bpf_map__fd(skeleton->maps.free_segments), nullptr, &freed, BPF_ANY))
+            return false;
+        std::atomic_ref<__s32>(skeleton->bss->segments_free).fetch_add(1);
+        return true;
+    });
+}
+
+// The threads that live and have segments or want some, without the times of these.
 std::vector<SegmentHolder> Recorder::holders() {
     std::vector<SegmentHolder> all;
     for (std::uint32_t slot = 0; slot < impl_->record.threads; ++slot) {
         auto *thread = impl_->threads.element<bpf::thread_slot>(slot);
-        if (!thread->oldest || has_ended(*thread))
-            continue;
+        if (thread->state != bpf::SLOT_LIVE || (!thread->oldest && !thread->refused))
+            continue; // what a dying one has left stays until the daemon has read it
         all.push_back({.slot = slot,
                        .user = thread->share,
                        .process = capture::process_of(*thread),
@@ -66,6 +78,10 @@ void Recorder::find_ages(SegmentHolder &holder) const {
 }
 
 void Recorder::tend_pool() {
+    for (std::uint32_t slot = 0; slot < impl_->record.threads; ++slot) // a grant is for a second
+        if (auto *thread = impl_->threads.element<bpf::thread_slot>(slot); thread->granted)
+            std::atomic_ref<__u32>(thread->granted).store(0);
+    impl_->house();
     // A single user gets less than this leaves (bpf/segments.bpf.h: seven times what is left beyond a sixteenth).
     const std::uint32_t pool = impl_->segments_in_pool, wanted = pool / 4;
     const auto lacking = [&] {
@@ -77,9 +93,11 @@ void Recorder::tend_pool() {
     for (std::uint32_t slot = 0; slot < impl_->record.threads; ++slot)
         while (has_ended(*impl_->threads.element<bpf::thread_slot>(slot)) && impl_->take_oldest(slot)) {
         }
-    const std::uint32_t more = lacking();
+    const std::uint32_t more = std::min(lacking(), most_at_once);
+    if (more == 0)
+        return;
     std::vector<SegmentHolder> all = holders();
-    if (more == 0 || !anybody_in_need(all, pool))
+    if (!anybody_in_need(all, pool))
         return;
     for (SegmentHolder &holder : all)
         find_ages(holder);

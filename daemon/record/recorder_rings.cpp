@@ -115,11 +115,12 @@ std::optional<bpf::call_segment> Recorder::segment(std::uint32_t slot, std::uint
         return std::nullopt;
     const auto *at = impl_->segments.element<bpf::call_segment>(index_plus_one - 1);
     bpf::call_segment copy;
+    const auto serial = std::atomic_ref(const_cast<__u32 &>(at->serial)).load(std::memory_order_acquire);
     copy.filled = std::atomic_ref(const_cast<__u64 &>(at->filled)).load(std::memory_order_acquire);
     std::memcpy(&copy.generation, &at->generation, sizeof(copy) - offsetof(bpf::call_segment, generation));
     in_this_order();
     const auto oldest = impl_->threads.element<bpf::thread_slot>(slot)->oldest;
-    if (std::int32_t(copy.serial - static_cast<std::uint32_t>(oldest >> 32)) < 0)
+    if (copy.serial != serial || std::int32_t(serial - static_cast<std::uint32_t>(oldest >> 32)) < 0)
         return std::nullopt;
     return copy;
 }

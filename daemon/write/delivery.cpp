@@ -31,9 +31,11 @@ std::string short_id() {
     return fmt::format("{:06x}", value & 0xffffff);
 }
 
-// All but the newest `most`.
-void leave_out_calls(capture::ThreadRings &rings, std::size_t most) {
-    const std::size_t more = rings.syscalls.size() - std::min(rings.syscalls.size(), most);
+// All but the newest `most` of those that began until then; what came later is few already.
+void leave_out_calls(capture::ThreadRings &rings, std::uint64_t until_ns, std::size_t most) {
+    const auto later = std::ranges::upper_bound(rings.syscalls, until_ns, {}, &bpf::syscall_record::start_ns);
+    const auto before = static_cast<std::size_t>(later - rings.syscalls.begin());
+    const std::size_t more = before - std::min(before, most);
     rings.syscalls.erase(rings.syscalls.begin(), rings.syscalls.begin() + static_cast<std::ptrdiff_t>(more));
     rings.calls_left_out += more;
 }
@@ -48,7 +50,7 @@ void make_light(Assembly &assembly) {
         if (thread.tid != input.process.event.h.tid)
             thread.stack.clear();
         if (thread.rings)
-            leave_out_calls(*thread.rings, calls_of_light);
+            leave_out_calls(*thread.rings, input.process.event.h.t_ns, calls_of_light);
     }
 }
 

@@ -117,7 +117,7 @@ public:
             return fail(incident.error());
         style_ = {.trigger_ns = incident->trigger_ns().value_or(0), .comms = thread_names(opened->bundle)};
         if (!after_ && !session.json) // a program sees all
-            query_.latest_ns = style_.trigger_ns;
+            query_.latest_ns = incident->trigger_ns();
         if (since_ns_ != since_ever) {
             // Both numbers come from outside: the difference may not fit.
             std::int64_t earliest = 0;

@@ -89,7 +89,7 @@ private:
         Config::Record &record = config_.record;
         const Config::Record before = record;
         table.integer("threads", 16u, 1048576u, record.threads);
-        table.size("calls", 64 * KiB, 64 * GiB, record.calls);
+        table.size("calls", 64 * KiB, 4 * GiB, record.calls);
         table.duration("past", seconds(1), hours(24), record.past);
         if (const Node *replaced = table.find("syscalls"))
             report_.warning(replaced->at, "'syscalls' has no effect any more: threads share one memory for their calls",

@@ -1,5 +1,8 @@
 """How far back the calls of a thread are known, and who gives way to whom where the memory for them is small."""
 
+import os
+import signal
+
 import pytest
 
 from lib.compiled import compiled
@@ -69,6 +72,22 @@ def test_calls_of_threads_that_ended_make_room(daemon):
             assert accounted(counts) == account.entered
             assert counts["lost"] == 0
             assert counts["recorded"] >= min(account.entered, 30), "of two segments one at least"
+
+
+def test_a_light_incident_has_the_last_calls_from_before_its_trigger(daemon, paces):
+    rule = '[[rule]]\nname = "told"\non = "signal"\nsignals = ["SIGUSR1"]\nfatal = false\nlimit = { cooldown = "0s", per_hour = 100 }\n'
+    watcher = daemon(rules=rule, config="[storm]\nfull = 1\nlight = 20\n")
+    busy = start(paces, "told")
+    try:
+        watcher.incident(busy.pid)
+        os.kill(busy.pid, signal.SIGUSR1)
+        (light,) = until(lambda: [i for i in watcher.incidents() if i.record["light"]], "a light one", watcher.tail)
+    finally:
+        busy.kill()
+        busy.wait()
+    counts = light.accounting(busy.pid)
+    assert counts["recorded"] - counts["after"] == 128
+    assert counts["left_out"] > 1000
 
 
 def test_what_comes_after_the_trigger_takes_nothing_of_the_past(daemon, paces):
