@@ -11,6 +11,7 @@ from lib.victims import run, start
 from lib.wait import until
 
 SMALL = '[record]\nthreads = 64\ncalls = "1MiB"\n'
+TOLD = '[[rule]]\nname = "told"\non = "signal"\nsignals = ["SIGUSR1"]\nfatal = false\n'
 A_BUNDLE = 20_000  # of the thread that it is about
 AS_NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--")
 
@@ -25,7 +26,8 @@ def test_a_thread_has_more_of_the_memory_as_it_makes_calls(recorder):
     incident = recorder.incident(pid)
     counts = incident.accounting(caller.tid)
     assert (counts["overwritten"], counts["lost"]) == (0, 0)
-    assert counts["recorded"] == 30_000 and counts["left_out"] == caller.entered - 30_000, "of a thread beside the crashed"
+    assert counts["recorded"] == 30_000, "of a thread beside the crashed one"
+    assert counts["left_out"] == caller.entered - 30_000
     assert counts["past_ns"] == incident.record["clocks"]["trigger_ns"] - counts["kept_from_ns"]
     assert incident.accounting(first.tid)["recorded"] == first.entered
 
@@ -75,13 +77,12 @@ def test_calls_of_threads_that_ended_make_room(daemon):
 
 
 def test_a_light_incident_has_the_last_calls_from_before_its_trigger(daemon, paces):
-    rule = '[[rule]]\nname = "told"\non = "signal"\nsignals = ["SIGUSR1"]\nfatal = false\nlimit = { cooldown = "0s", per_hour = 100 }\n'
-    watcher = daemon(rules=rule, config="[storm]\nfull = 1\nlight = 20\n")
+    watcher = daemon(rules=TOLD + 'limit = { cooldown = "0s", per_hour = 100 }\n', config="[storm]\nfull = 1\nlight = 20\n")
     busy = start(paces, "told")
     try:
         watcher.incident(busy.pid)
         os.kill(busy.pid, signal.SIGUSR1)
-        (light,) = until(lambda: [i for i in watcher.incidents() if i.record["light"]], "a light one", watcher.tail)
+        (light,) = until(lambda: [i for i in watcher.incidents() if i.record["alike"]["light"]], "a light one", watcher.tail)
     finally:
         busy.kill()
         busy.wait()
@@ -92,8 +93,7 @@ def test_a_light_incident_has_the_last_calls_from_before_its_trigger(daemon, pac
 
 def test_what_comes_after_the_trigger_takes_nothing_of_the_past(daemon, paces):
     """A process that lives on makes calls while it is looked at."""
-    rule = '[[rule]]\nname = "told"\non = "signal"\nsignals = ["SIGUSR1"]\nfatal = false\n'
-    watcher = daemon(rules=rule)
+    watcher = daemon(rules=TOLD)
     busy = start(paces, "told")
     try:
         incident = watcher.incident(busy.pid)
