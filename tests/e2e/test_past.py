@@ -81,8 +81,12 @@ def test_a_light_incident_has_the_last_calls_from_before_its_trigger(daemon, pac
     busy = start(paces, "told")
     try:
         watcher.incident(busy.pid)
-        os.kill(busy.pid, signal.SIGUSR1)
-        (light,) = until(lambda: [i for i in watcher.incidents() if i.record["alike"]["light"]], "a light one", watcher.tail)
+
+        def light_ones():
+            os.kill(busy.pid, signal.SIGUSR1)
+            return [incident for incident in watcher.incidents() if incident.record["alike"]["light"]]
+
+        light = until(light_ones, "a light one", watcher.tail, every=0.3)[0]
     finally:
         busy.kill()
         busy.wait()
