@@ -136,6 +136,10 @@ static __noinline struct call_segment *next_segment(struct thread_slot *thread, 
     return segment;
 }
 
+/* Reads it now, and not once for all: what is held from here to there takes stack, of which the frames of a call chain
+ * share 512 bytes (MAX_BPF_STACK). */
+#define READ_AGAIN(place) (*(volatile const typeof(place) *)&(place))
+
 /* One word of the packed call, which counts if it is wanted: else the next one is written over it. */
 #define PUT(word, wanted)                                                                                              \
     do {                                                                                                               \
@@ -145,7 +149,7 @@ static __noinline struct call_segment *next_segment(struct thread_slot *thread, 
 
 #define PUT_ARGUMENT(i)                                                                                                \
     do {                                                                                                               \
-        __u64 argument = record->args[i], has = is_less(i, arguments);                                                 \
+        __u64 argument = READ_AGAIN(record->args[i]), has = is_less(i, arguments);                                     \
         __u64 low = is_set(argument) & has, high = is_set(argument >> 32) & has;                                       \
         PUT(argument, low);                                                                                            \
         PUT(argument >> 32, high);                                                                                     \
@@ -153,7 +157,7 @@ static __noinline struct call_segment *next_segment(struct thread_slot *thread, 
     } while (0)
 
 /* Bits that differ in an argument that the call has. */
-#define DIFFERENCE(i) ((record->args[i] ^ before->args[i]) & (0 - is_less(i, arguments)))
+#define DIFFERENCE(i) ((READ_AGAIN(record->args[i]) ^ before->args[i]) & (0 - is_less(i, arguments)))
 
 /* Writes the call behind the words that are used, and returns how many are then.  before: the call before it. */
 static __always_inline __u64 pack_call(struct call_segment *segment, __u64 at, const struct syscall_record *record,

@@ -346,8 +346,8 @@ static __always_inline int is_birth(__u32 class, long ret)
     return (class & CLASS_FORK) && ret == 0;
 }
 
-/* The call returns in the thread slot of which nobody has seen its entry. */
-static __always_inline int record_whole(struct thread_slot *thread, __u32 slot, struct pt_regs *regs, long ret)
+/* Records the call that returns in the thread, of which nobody has seen its entry; 0: it is none. */
+static __always_inline int record_whole(struct thread_slot *thread, struct pt_regs *regs, long ret)
 {
     __u64 index = thread->syscalls;
     struct syscall_record *record = &thread->call[index & 1];
@@ -373,15 +373,8 @@ static __always_inline int record_whole(struct thread_slot *thread, __u32 slot, 
     record->flags = flags;
     keep_arguments(record, regs, compat);
     thread->syscalls = index + 1;
-    keep_call(thread, record, class);
-    class &= CLASS_KEEPS;
-    if (class) {
-        if (class & CLASS_PATH_MASK)
-            whole_path(thread, slot, record, class);
-        else
-            end_call(thread, slot, record, class);
-    }
-    return 0;
+    thread->after = class;
+    return 1;
 }
 
 /* For calls of either kind: the few that are something else cost a look. */
@@ -464,25 +457,32 @@ int BPF_PROG(record_exit, struct pt_regs *regs, long ret)
         struct syscall_record *record = &thread->call[(thread->syscalls - 1) & 1];
         record->ret = ret;
         record->duration_ns = bpf_ktime_get_ns() - record->start_ns;
-        __u32 class = thread->after;
-        keep_call(thread, record, class);
-        thread->in_call = 0;
-        class &= CLASS_KEEPS;
-        if (class)
-            end_call(thread, slot, record, class);
+    } else {
+        if (!thread || thread->epoch != epoch) {
+            /* of a thread that has no slot the entry has been counted */
+            if (entries_recorded && value == (SLOT_REFUSED | epoch))
+                return 0;
+            /* one that gets no slot must not be told as having lost a call */
+            __u32 compat = is_compat(bpf_get_current_task_btf());
+            if (is_birth(syscall_class[compat][regs->orig_ax & (SYSCALL_CLASSES - 1)], ret))
+                return 0;
+            thread = decide(at, &slot, entries_recorded);
+            if (!thread)
+                return 0;
+        }
+        if (!record_whole(thread, regs, ret))
+            return 0;
+    }
+    /* For both ways in one place: the packing is inlined, and needs much of the stack.  So what is wanted behind it is
+     * read again. */
+    keep_call(thread, &thread->call[(thread->syscalls - 1) & 1], thread->after);
+    __u32 class = READ_AGAIN(thread->after) & CLASS_KEEPS, entered = READ_AGAIN(thread->in_call);
+    struct syscall_record *record = &thread->call[(READ_AGAIN(thread->syscalls) - 1) & 1];
+    thread->in_call = 0;
+    if (!class)
         return 0;
-    }
-    if (!thread || thread->epoch != epoch) {
-        /* of a thread that has no slot the entry has been counted */
-        if (entries_recorded && value == (SLOT_REFUSED | epoch))
-            return 0;
-        /* one that gets no slot must not be told as having lost a call */
-        __u32 compat = is_compat(bpf_get_current_task_btf());
-        if (is_birth(syscall_class[compat][regs->orig_ax & (SYSCALL_CLASSES - 1)], ret))
-            return 0;
-        thread = decide(at, &slot, entries_recorded);
-        if (!thread)
-            return 0;
-    }
-    return record_whole(thread, slot, regs, ret);
+    if (!entered && (class & CLASS_PATH_MASK))
+        return whole_path(thread, slot, record, class);
+    end_call(thread, slot, record, class);
+    return 0;
 }
