@@ -261,7 +261,7 @@ static __noinline __u32 ask_caller(__u64 at)
 
 /* The slot of who calls, after (re)deciding; 0: not recorded.  counted: another program counts
  * whom there is no place for in slot_of. */
-static __noinline struct thread_slot *decide(__u64 at, __u32 *slot, __u32 counted)
+static __always_inline struct thread_slot *decide(__u64 at, __u32 *slot, __u32 counted)
 {
     struct task_struct *task = bpf_get_current_task_btf();
     __u32 tid = task->pid;
