@@ -7,7 +7,7 @@ FDS=50000 MAPPINGS=100000
 install_incidentd
 start_incidentd "$SOURCE/systemd/rules.d" || { fail "starts" "$(daemon_log)"; exit 0; }
 sysctl -qw vm.max_map_count=262144
-check "50,000 descriptors are allowed" eval "ulimit -n $((FDS + 1000))"
+if ulimit -n $((FDS + 1000)); then ok "50,000 descriptors are allowed"; else fail "50,000 descriptors are allowed"; fi
 
 cat > /root/many.py << 'PYTHON'
 import ctypes, mmap, os, sys
