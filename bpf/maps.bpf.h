@@ -151,7 +151,7 @@ struct {
 } own_costs __weak SEC(".maps");
 
 /* Settings fixed at load: constants to the verifier and the JIT. */
-const volatile __u32 segments_kept_back __weak = 1; /* of the pool: for threads that have not two yet */
+const volatile __u32 segments_kept_back __weak = 1; /* of the pool: for threads that have fewer than OWN_SEGMENTS */
 const volatile __u32 slots __weak = 1;
 const volatile __u32 processes_max __weak = 1; /* entries of the living; the map has DYING_RESERVE more */
 const volatile __u32 stack_pages_max __weak = 8;

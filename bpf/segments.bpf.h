@@ -5,7 +5,7 @@
  * share of it; else it writes over its own oldest.  So memory is where calls are made, and who makes few keeps them
  * long.  Where less than a quarter is left, the daemon every second gives back what the ended have left, and takes from
  * who has more than a fair part where others want (daemon/record/pool.h).  The last segments are for threads that have
- * not two yet. */
+ * fewer than OWN_SEGMENTS. */
 #pragma once
 
 #include "bpf/packed.h"
@@ -63,7 +63,7 @@ static __always_inline __u32 take_segment(struct thread_slot *thread)
 {
     struct user_share *share = share_at(thread->share);
     __u32 index, granted = thread->granted;
-    __s32 kept_back = thread->segments >= 2 && !granted ? segments_kept_back : 0;
+    __s32 kept_back = thread->segments >= OWN_SEGMENTS && !granted ? segments_kept_back : 0;
     __s32 left = *(volatile __s32 *)&segments_free - kept_back;
     if (left <= 0 || (kept_back && share->segments >= (__u64)HELD_FACTOR * left)) {
         thread->refused = 1;

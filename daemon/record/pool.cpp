@@ -12,7 +12,7 @@ namespace incident::daemon {
 
 namespace {
 
-constexpr std::uint32_t idle_segments = 2; // the kernel side gives every thread as many, if there are any left
+constexpr std::uint32_t idle_segments = OWN_SEGMENTS; // the kernel side gives every thread as many, if any are left
 
 bool counts(const SegmentHolder &holder) {
     return holder.refused || holder.segments > idle_segments;

@@ -21,7 +21,7 @@ struct SegmentHolder {
 };
 
 // A fair part of the pool is the same for each user, within a user for each of her processes, and within a process for
-// each of its threads, of those who have more than two segments or want them.
+// each of its threads, of those who have more than OWN_SEGMENTS or want them.
 
 // Whether a thread was refused more that has less than its part.  It needs no until_ns.
 bool anybody_in_need(const std::vector<SegmentHolder> &holders, std::uint32_t pool);

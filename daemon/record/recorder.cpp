@@ -25,15 +25,16 @@ std::uint64_t process_entries(const rules::Config::Record &record) {
     return std::uint64_t(record.processes) + DYING_RESERVE;
 }
 
-// Kept back for threads that have not two segments yet: two for each, but not more than a sixteenth of the pool.
+// Kept back for threads that have fewer than they get in any case: but not more than a sixteenth of the pool.
 std::uint32_t segments_kept_back(std::uint32_t threads, std::uint32_t pool) {
-    return static_cast<std::uint32_t>(std::min<std::uint64_t>(2ull * threads, pool / 16));
+    return static_cast<std::uint32_t>(std::min<std::uint64_t>(std::uint64_t{OWN_SEGMENTS} * threads, pool / 16));
 }
 
 } // namespace
 
 std::uint64_t segment_count(const rules::Config::Record &record) {
-    return std::max<std::uint64_t>(record.calls / sizeof(bpf::call_segment), 2ull * record.threads);
+    return std::max<std::uint64_t>(record.calls / sizeof(bpf::call_segment),
+                                   std::uint64_t{OWN_SEGMENTS} * record.threads);
 }
 
 MemoryPlan plan_memory(const rules::Config::Record &record, std::uint32_t pid_max) {

@@ -38,7 +38,7 @@ struct MemoryPlan {
     std::uint64_t total() const { return calls_kept + rings + thread_tables + processes + events + calls; }
 };
 MemoryPlan plan_memory(const rules::Config::Record &record, std::uint32_t pid_max);
-// Of the pool for packed calls: as many as [record] calls holds, but two for each thread.
+// Of the pool for packed calls: as many as [record] calls holds, but OWN_SEGMENTS for each thread.
 std::uint64_t segment_count(const rules::Config::Record &record);
 
 struct RecorderUse {

@@ -38,7 +38,7 @@ def assert_each_call_is_accounted(incident, accounts, at_least=128):
     for account in accounts:
         counts = incident.accounting(account.tid)
         assert accounted(counts) == account.entered, account
-        assert counts["recorded"] == len(incident.calls(account.tid)) >= min(account.entered, at_least)
+        assert counts["recorded"] == len(incident.calls(account.tid)) >= min(account.entered, at_least), counts
         assert counts["lost"] == 0
 
 
