@@ -39,7 +39,7 @@ std::size_t taken_from(const std::vector<std::uint32_t> &takings, std::uint32_t 
 TEST(SegmentPool, NobodyGivesBackWhereNobodyIsInNeed) {
     EXPECT_FALSE(anybody_in_need({holder_of(1, 1, 1, 900, 10), holder_of(2, 2, 2, 2, 10)}, pool_size));
     // one that was refused has more than its part already
-    EXPECT_FALSE(anybody_in_need({holder_of(1, 1, 1, 900, 10, true), holder_of(2, 2, 2, 3, 10)}, pool_size));
+    EXPECT_FALSE(anybody_in_need({holder_of(1, 1, 1, 900, 10, true), holder_of(2, 2, 2, 5, 10)}, pool_size));
     EXPECT_TRUE(anybody_in_need({holder_of(1, 1, 1, 900, 10, true), holder_of(2, 2, 2, 3, 10, true)}, pool_size));
 }
 
