@@ -200,6 +200,8 @@ static __always_inline __u32 decision_of(struct task_struct *task, struct watch_
                                          __u32 generation)
 {
     *rules = rules_of_all[generation & 1];
+    if (BPF_CORE_READ(task, tgid) == own_tgid)
+        return DECISION_IGNORE;
     if (watch_all[generation & 1] && !ask_rules[generation & 1])
         return DECISION_WATCH;
     make_watch_key(task, key, generation);

@@ -95,6 +95,8 @@ public:
     void leave_out(std::set<std::string> conditions, const TriggerPlan &plan);
     const std::set<std::string> &left_out() const;
     void give_decision(const bpf::watch_key &key, bool watch, std::uint64_t rules, std::uint32_t generation) override;
+    // From now on this process is not recorded: nobody could write down what it dies of.
+    void leave_out_self();
     // Every thread is decided about again.
     void decide_again();
     // The same if a user has made it necessary more often than the kernel side does it by itself.

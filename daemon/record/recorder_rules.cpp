@@ -320,6 +320,10 @@ void Recorder::decide_again() {
     std::atomic_ref<__u32>(impl_->skeleton->data->watch_epoch).fetch_add(1);
 }
 
+void Recorder::leave_out_self() {
+    impl_->skeleton->bss->own_tgid = static_cast<__u32>(::getpid());
+}
+
 void Recorder::decide_where_due() {
     if (std::atomic_ref<__u32>(impl_->skeleton->bss->epoch_is_due).exchange(0))
         decide_again();

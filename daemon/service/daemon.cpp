@@ -143,6 +143,7 @@ Status Daemon::divide_rights() {
     if (!recorder)
         return fail(recorder.error());
     recorder_.emplace(std::move(*recorder));
+    recorder_->leave_out_self();
     auto processes = DeliveryProcesses::start(options_.state, config_);
     if (!processes)
         return fail(processes.error());
