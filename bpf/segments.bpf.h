@@ -63,9 +63,10 @@ static __always_inline __u32 take_segment(struct thread_slot *thread)
 {
     struct user_share *share = share_at(thread->share);
     __u32 index, granted = thread->granted;
-    __s32 kept_back = thread->segments >= OWN_SEGMENTS && !granted ? segments_kept_back : 0;
+    __u32 has = granted ? 0 : thread->segments; /* the very last are for who has none at all */
+    __s32 kept_back = !has ? 0 : has < OWN_SEGMENTS ? segments_kept_back / 2 : segments_kept_back;
     __s32 left = *(volatile __s32 *)&segments_free - kept_back;
-    if (left <= 0 || (kept_back && share->segments >= (__u64)HELD_FACTOR * left)) {
+    if (left <= 0 || (has >= OWN_SEGMENTS && share->segments >= (__u64)HELD_FACTOR * left)) {
         thread->refused = 1;
         return 0;
     }

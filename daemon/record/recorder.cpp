@@ -25,9 +25,9 @@ std::uint64_t process_entries(const rules::Config::Record &record) {
     return std::uint64_t(record.processes) + DYING_RESERVE;
 }
 
-// Kept back for threads that have fewer than they get in any case: but not more than a sixteenth of the pool.
+// Kept back for threads that have fewer than they get in any case: but not more than an eighth of the pool.
 std::uint32_t segments_kept_back(std::uint32_t threads, std::uint32_t pool) {
-    return static_cast<std::uint32_t>(std::min<std::uint64_t>(std::uint64_t{OWN_SEGMENTS} * threads, pool / 16));
+    return static_cast<std::uint32_t>(std::min<std::uint64_t>(std::uint64_t{OWN_SEGMENTS} * threads, pool / 8));
 }
 
 } // namespace

@@ -82,7 +82,7 @@ void Recorder::tend_pool() {
         if (auto *thread = impl_->threads.element<bpf::thread_slot>(slot); thread->granted)
             std::atomic_ref<__u32>(thread->granted).store(0);
     impl_->house();
-    // A single user gets less than this leaves (bpf/segments.bpf.h: seven times what is left beyond a sixteenth).
+    // A single user gets less than this leaves (bpf/segments.bpf.h: seven times what is left beyond an eighth).
     const std::uint32_t pool = impl_->segments_in_pool, wanted = pool / 4;
     const auto lacking = [&] {
         const auto free = std::atomic_ref<__s32>(impl_->skeleton->bss->segments_free).load();

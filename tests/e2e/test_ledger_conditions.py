@@ -15,7 +15,7 @@ from lib.programs import victim
 from lib.victims import finish, run, running, start
 from lib.wait import until
 
-SMALLEST = '[record]\nthreads = 16\ncalls = "64KiB"\nprocesses = 64\nring_buffer = "64KiB"\n'
+SMALLEST = '[record]\nthreads = 16\ncalls = "256KiB"\nprocesses = 64\nring_buffer = "64KiB"\n'
 NARROW = "[record]\nthreads = 256\n[storm]\nfull = 1000\n[capture]\nanalyse = false\n"
 CPU1 = Path("/sys/devices/system/cpu/cpu1/online")
 
