@@ -94,8 +94,7 @@ struct syscall_record {
  * taken out of the chain at its old end: by the thread, for its next calls, or by the daemon, for others.  Whoever has
  * moved thread_slot.oldest on in one step (compare and swap) has taken it. */
 #define SEGMENT_BYTES 2048
-#define OWN_SEGMENTS 4 /* that a thread gets as long as there are any, whatever its user has: some 128 calls and more  \
-                        */
+#define OWN_SEGMENTS 4 /* that a thread gets, whatever its user has: some 128 calls and more */
 #define SEGMENT_HEAD 56
 #define SEGMENT_WORDS ((SEGMENT_BYTES - SEGMENT_HEAD) / 4)
 struct call_segment {
