@@ -91,9 +91,8 @@ private:
         table.integer("threads", 16u, 1048576u, record.threads);
         table.size("calls", 64 * KiB, 4 * GiB, record.calls);
         table.duration("past", seconds(1), hours(24), record.past);
-        if (const Node *replaced = table.find("syscalls"))
-            report_.warning(replaced->at, "'syscalls' has no effect any more: threads share one memory for their calls",
-                            "'calls' says how much memory that is");
+        table.pass_over("syscalls", "'syscalls' has no effect any more: threads share one memory for their calls",
+                        "'calls' says how much memory that is");
         table.integer("processes", 64u, 1048576u, record.processes);
         table.size("ring_buffer", 64 * KiB, 256 * MiB, record.ring_buffer);
         power_of_two(table, "ring_buffer", before.ring_buffer, record.ring_buffer);

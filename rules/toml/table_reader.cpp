@@ -166,6 +166,12 @@ void TableReader::refuse(const std::string &key, const std::string &message, con
         report_.error(node->key, message, hint);
 }
 
+void TableReader::pass_over(const std::string &key, const std::string &message, const std::string &hint) {
+    refused_.push_back(key);
+    if (const Node *node = table_.find(key))
+        report_.warning(node->at, message, hint);
+}
+
 void TableReader::report_unknown() {
     std::sort(known_.begin(), known_.end());
     for (const auto &[name, node] : table_.members) {

@@ -54,6 +54,8 @@ public:
     void belongs_elsewhere(const std::string &key, const std::string &hint) { elsewhere_[key] = hint; }
     // Reports an error if the table has the key. The key is not listed among the known ones.
     void refuse(const std::string &key, const std::string &message, const std::string &hint);
+    // The same with a warning.
+    void pass_over(const std::string &key, const std::string &message, const std::string &hint);
     // Reports every key that the program did not ask for.
     void report_unknown();
 
