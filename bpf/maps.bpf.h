@@ -190,8 +190,8 @@ __u64 blocked_min_ns[2] __weak = {}; /* the least threshold of the blocked condi
 __u32 blocked_idle[2] __weak = {};   /* some of them count idle waits too */
 __u64 syscall_rules_of[2][2][SYSCALL_CLASSES] __weak = {}; /* [.][compat][nr & 511]: conditions about this call */
 
-__u32 own_tgid __weak =
-    0; /* the daemon: nobody could write down what it dies of, and its sleeping threads held slots */
+/* The daemon: nobody could write down what it dies of, and its sleeping threads would hold slots. */
+__u32 own_tgid __weak = 0;
 __u32 own_counted __weak = 0; /* run times are being counted: see own_cost.bpf.h */
 
 /* Making processes dump core: see dump.bpf.h. */
