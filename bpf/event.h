@@ -25,7 +25,7 @@ namespace incident::bpf
 #endif
 
 /* Layout version of everything below. */
-#define EVENT_LAYOUT 12
+#define EVENT_LAYOUT 13
 
 #define COMM_LEN 16
 #define LIMITS 16 /* RLIM_NLIMITS */
@@ -36,6 +36,7 @@ namespace incident::bpf
 #define LINEAGE_RECORDS 8
 #define PATH_LAP 4096 /* bytes of path heap before it starts again at 0 */
 #define PATH_MAX_LEN 4096
+#define ADDRESS_MAX_LEN 128 /* sizeof(struct sockaddr_storage) */
 #define EXE_NAME_LEN 256
 #define DYING_RESERVE 256   /* entries of map "processes" for those that die without one: [record] processes live */
 #define STACK_PLACES 16384  /* threads known by their kernel stacks: 8 bytes each */
@@ -204,8 +205,9 @@ struct thread_slot {
     __u32 refused;  /* 1: it has written over calls of its own, for it got no further segment; the daemon clears it */
     __u32 unkept;   /* calls that found no segment at all */
     __u32 granted;  /* segments that it may have although its user has her share: the daemon's word, for a second */
-    __u32 pad;
-    struct syscall_record call[2]; /* call i is call[i & 1]: the one in flight or the last, and the one before */
+    __u8 memory_level, descriptor_level; /* the last that were told (bpf/tallies.h) */
+    __u16 address_length;                /* bytes of thread_side.address */
+    struct syscall_record call[2];       /* call i is call[i & 1]: the one in flight or the last, and the one before */
     __u64 pad2[4];
 };
 
@@ -214,6 +216,7 @@ struct thread_side {
     struct open_record opens[OPEN_RECORDS];
     struct memory_record memory[MEMORY_RECORDS];
     char heap[PATH_LAP + PATH_MAX_LEN];
+    char address[ADDRESS_MAX_LEN]; /* struct sockaddr that the call in flight, or the last one, names */
 };
 
 /* ---- processes ----------------------------------------------------------- */
@@ -317,6 +320,8 @@ struct process_entry {
     __u32 permit_epoch;    /* generation of decisions in which the daemon was asked for its permit (EVENT_PERMIT) */
     __u32 share;           /* index into share_words of the user whose entry it is */
     struct watch_key key;  /* by which it was decided about last; all 0: nobody had to be asked */
+
+    __u64 tallies_forgotten; /* facts about it that others have replaced */
 
     __u64 signals; /* records written so far */
     __u64 lineage;
@@ -828,11 +833,25 @@ struct txg_event {
 #define CLASS_SIGRETURN (1 << 13)
 #define CLASS_ARGUMENTS_SHIFT 14 /* 3 bits: how many arguments it has */
 #define CLASS_ARGUMENTS_MASK 7
-/* What has to be kept of a call besides its record: the path it names, what it did to memory, a handler's end. */
+#define CLASS_ADDRESS_SHIFT 17 /* 3 bits: enum address_call */
+#define CLASS_ADDRESS_MASK 7
+#define CLASS_NEW_FD (1 << 20) /* returns a new descriptor */
+/* What has to be kept of a call besides its record: the path or address it names, what it did to memory, a handler's
+ * end. */
 #define CLASS_KEEPS                                                                                                    \
     (CLASS_PATH_MASK << CLASS_PATH_SHIFT | CLASS_FLAGS_MASK << CLASS_FLAGS_SHIFT | CLASS_OPEN_HOW |                    \
-     CLASS_MEMORY_MASK << CLASS_MEMORY_SHIFT | CLASS_SIGRETURN)
+     CLASS_MEMORY_MASK << CLASS_MEMORY_SHIFT | CLASS_SIGRETURN | CLASS_ADDRESS_MASK << CLASS_ADDRESS_SHIFT)
+/* … and stands behind the packed call, if there is any. */
+#define CLASS_EXTRA (CLASS_ADDRESS_MASK << CLASS_ADDRESS_SHIFT)
 #define SYSCALL_CLASSES 512
+
+enum address_call {
+    ADDRESS_GIVEN = 1, /* connect, bind: (fd, address, length) */
+    ADDRESS_TO,        /* sendto: (fd, …, …, …, address, length) */
+    ADDRESS_ACCEPTED,  /* accept, accept4: the peer of the descriptor that is returned */
+    ADDRESS_FROM,      /* recvfrom: (fd, …, …, …, address *, length *) */
+    ADDRESS_MESSAGE,   /* sendmsg, recvmsg: (fd, struct msghdr *) */
+};
 
 enum memory_call { MEMORY_BRK = 1, MEMORY_MMAP = 2, MEMORY_MUNMAP = 3, MEMORY_MREMAP = 4 };
 
@@ -889,6 +908,7 @@ enum loss_place {
     LOSS_RETURNS,   /* ring buffer full: where a thread's functions return to, whose returns are probed */
     LOSS_SEGMENT,   /* no segment for a thread's first calls */
     LOSS_KEPT,      /* … and no room in kept_deaths either: who died is known by its id alone */
+    LOSS_TALLY,     /* a fact whose place was busy: it is not counted (bpf/tallies.h) */
     LOSS_PLACES
 };
 
@@ -1013,7 +1033,7 @@ EVENT_ASSERT(sizeof(struct open_record) == 56);
 EVENT_ASSERT(sizeof(struct memory_record) == 64);
 EVENT_ASSERT(sizeof(struct thread_slot) == 448);
 EVENT_ASSERT(sizeof(struct call_segment) == SEGMENT_BYTES);
-EVENT_ASSERT(sizeof(struct thread_side) == 32 * 56 + 16 * 64 + 8192);
+EVENT_ASSERT(sizeof(struct thread_side) == 32 * 56 + 16 * 64 + 8192 + 128);
 EVENT_ASSERT(sizeof(struct signal_record) == 80);
 EVENT_ASSERT(sizeof(struct lineage_record) == 40);
 EVENT_ASSERT(sizeof(struct event_header) == 56);

@@ -15,6 +15,8 @@
  *                                          high half        bit PACKED_HIGH + i; else 0
  * One that has the number, flags, arguments and result of the call before it, in the same segment, is PACKED_AGAIN:
  * then only start and duration follow.
+ *
+ * Behind a call may stand what else was kept of it: a word with PACKED_EXTRA, how many bytes follow and what they are.
  */
 #ifndef INCIDENT_BPF_PACKED_H
 #define INCIDENT_BPF_PACKED_H
@@ -31,6 +33,13 @@
 #define PACKED_LOW 17
 #define PACKED_HIGH 23
 #define PACKED_AGAIN (1u << 31)
+
+#define PACKED_EXTRA (1u << 30)
+#define PACKED_EXTRA_LENGTH 0xffffu
+#define PACKED_EXTRA_KIND_SHIFT 16
+#define PACKED_EXTRA_KIND_MASK 255u
+#define PACKED_ADDRESS 1u         /* kind: struct sockaddr */
+#define PACKED_EXTRA_WORDS_MAX 33 /* the first, and an address */
 
 #define PACKED_WORDS_MAX 20 /* the first, 2 of start, 2 of duration, the number, 2 of the result, 12 of arguments */
 

@@ -7,6 +7,7 @@
 // syscall: so an entry exists before its process does anything, and a ring is given
 // back only when nothing can write to it any more.
 #include "bpf/calls.bpf.h"
+#include "bpf/tallies.bpf.h"
 #include "bpf/watch.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -34,6 +35,7 @@ int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child
         return 0;
     struct lineage_record *line = add_lineage(process, LINEAGE_CHILD, child->pid);
     copy_comm(line->comm, child);
+    tally_named(process, line->comm, TALLY_CHILD, parent->pid, 0);
     struct process_entry *born = ensure_process(child, 0);
     if (born) {
         note_parent(born, parent);
@@ -41,6 +43,14 @@ int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child
         copy_comm(birth->comm, child);
     }
     return 0;
+}
+
+static __noinline int tally_exec(const struct process_entry *process, __u32 tid)
+{
+    struct tally_ask ask;
+    begin_process_ask(&ask, process, TALLY_EXEC, tid);
+    set_name(&ask, process->exec_name, EXE_NAME_LEN);
+    return tally_in(&ask, TALLY_REGION_OTHER);
 }
 
 SEC("tp_btf/sched_process_exec")
@@ -99,6 +109,7 @@ int BPF_PROG(process_exec, struct task_struct *task, pid_t old_pid, struct linux
     bpf_probe_read_kernel_str(process->exec_name, EXE_NAME_LEN, BPF_CORE_READ(bprm, filename));
     struct lineage_record *line = add_lineage(process, LINEAGE_EXEC, old);
     copy_comm(line->comm, task);
+    tally_exec(process, old);
     return 0;
 }
 
@@ -131,12 +142,13 @@ static __always_inline void note_child_exit(struct task_struct *task)
     __s32 group = BPF_CORE_READ(task, signal, group_exit_code);
     line->status = group ? group : task->exit_code;
     copy_comm(line->comm, leader_of(task));
+    tally_named(process, line->comm, TALLY_CHILD_EXIT, task->tgid, CODE_AND_VALUE(line->status, 0));
 }
 
 #define SIGNAL_GROUP_EXIT_FLAG 0x04 /* include/linux/sched/signal.h: the whole process is ending */
 
 /* The records of a thread that ends before its process go with it: said how many, and until when. */
-static __always_inline void note_ended(struct task_struct *task, __u32 tgid, const struct thread_slot *thread)
+static __always_inline void note_ended(struct task_struct *task, __u32 tgid, struct thread_slot *thread)
 {
     if (BPF_CORE_READ(task, signal, flags) & SIGNAL_GROUP_EXIT_FLAG)
         return;
@@ -145,6 +157,8 @@ static __always_inline void note_ended(struct task_struct *task, __u32 tgid, con
         return;
     __sync_fetch_and_add(&process->calls_ended, thread->syscalls);
     __sync_fetch_and_add(&process->threads_ended, 1);
+    copy_comm(thread->comm, task); /* it may have given itself another name since */
+    tally_named(process, thread->comm, TALLY_THREAD, thread->tid, 0);
     if (!thread->memory_events)
         return;
     process->memory_ended_ns = thread->exit_ns;

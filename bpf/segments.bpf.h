@@ -8,27 +8,9 @@
  * fewer than OWN_SEGMENTS. */
 #pragma once
 
+#include "bpf/branchless.bpf.h"
 #include "bpf/packed.h"
 #include "bpf/shares.bpf.h"
-
-/* For the verifier: whatever it knew of the value is forgotten, and so for the compiler. */
-#define OPAQUE(value) asm volatile("" : "+r"(value))
-
-/* 1 if any bit of the word is set, without a branch: what a call needs is as good as random. */
-static __always_inline __u64 is_set(__u32 word)
-{
-    __u64 wide = word;
-    OPAQUE(wide);
-    return (0 - wide) >> 63;
-}
-
-/* 1 if a is less than b; both are small. */
-static __always_inline __u64 is_less(__u64 a, __u64 b)
-{
-    __u64 difference = a - b;
-    OPAQUE(difference);
-    return difference >> 63;
-}
 
 static __always_inline struct call_segment *segment_at(__u32 index_plus_one)
 {
@@ -207,7 +189,8 @@ static __always_inline void keep_call(struct thread_slot *thread, struct syscall
 {
     struct call_segment *segment = segment_at(thread->newest);
     __u64 filled = segment ? segment->filled : 0, used = filled & 0xffffffff;
-    if (!segment || used > SEGMENT_WORDS - PACKED_WORDS_MAX || segment->generation != thread->generation) {
+    __u64 room = class & CLASS_EXTRA ? PACKED_WORDS_MAX + PACKED_EXTRA_WORDS_MAX : PACKED_WORDS_MAX;
+    if (!segment || used > SEGMENT_WORDS - room || segment->generation != thread->generation) {
         segment = next_segment(thread, record);
         if (!segment)
             return;
@@ -220,4 +203,20 @@ static __always_inline void keep_call(struct thread_slot *thread, struct syscall
         arguments = 0;
     __u64 now = pack_call(segment, used, record, &thread->call[thread->syscalls & 1], filled >> 32, arguments);
     *(volatile __u64 *)&segment->filled = ((filled >> 32) + 1) << 32 | now;
+}
+
+/* Puts bytes behind the call that was kept last.  from: kernel address. */
+static __noinline int keep_extra(struct thread_slot *thread, __u32 kind, __u64 from, __u32 length)
+{
+    struct call_segment *segment = segment_at(thread->newest);
+    if (!segment || !length || length > ADDRESS_MAX_LEN)
+        return 0;
+    __u64 filled = segment->filled;
+    __u32 used = filled;
+    if (segment->generation != thread->generation || used > SEGMENT_WORDS - PACKED_EXTRA_WORDS_MAX)
+        return 0; /* the call itself found no place */
+    segment->words[used] = PACKED_EXTRA | kind << PACKED_EXTRA_KIND_SHIFT | length;
+    bpf_probe_read_kernel(&segment->words[used + 1], length, (void *)from);
+    *(volatile __u64 *)&segment->filled = filled + 1 + (length + 3) / 4;
+    return 0;
 }

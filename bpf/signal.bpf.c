@@ -10,6 +10,7 @@
 #include "bpf/address_space.bpf.h"
 #include "bpf/kept.bpf.h"
 #include "bpf/pointers.bpf.h"
+#include "bpf/tallies.bpf.h"
 #include "bpf/trigger.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -129,6 +130,7 @@ int BPF_PROG(signal_sent, int number, struct kernel_siginfo *info, struct task_s
     record->result = result;
     record->disposition = DISPOSITION_UNKNOWN;
     record->seq = index + 1;
+    tally_named(process, record->sender_comm, TALLY_SIGNAL, tid, CODE_AND_VALUE(number, record->code));
     if (number == SIGKILL_NUMBER && (unsigned long)info == 1 /* SEND_SIG_PRIV */)
         process->kernel_kill_ns = record->t_ns;
     if (result == SIGNAL_RESULT_IGNORED && number > 0 && number <= 64 && (handled_signals & BIT(number)))

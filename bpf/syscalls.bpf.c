@@ -15,7 +15,9 @@
 // registers still hold number and arguments there.  Such are the calls a thread was in
 // when recording began, and all of them where durations are not measured: then
 // record_enter is not attached, and half the price is not paid.
+#include "bpf/sockets.bpf.h"
 #include "bpf/segments.bpf.h"
+#include "bpf/tallies.bpf.h"
 #include "bpf/watch.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -128,6 +130,24 @@ static __always_inline void begin_path(struct thread_slot *thread, __u32 slot, s
     keep_path(thread, side, begin_open(thread, side, record, class), argument(record, which_path(class)));
 }
 
+/* What all facts about a call have in common. */
+static __always_inline void begin_ask(struct tally_ask *ask, const struct thread_slot *thread,
+                                      const struct syscall_record *record, __u32 class, __u32 kind)
+{
+    __u64 took = record->duration_ns;
+    __builtin_memset(ask, 0, sizeof(*ask));
+    ask->process_start_boot_ns = thread->process_start_boot_ns;
+    ask->ret = record->ret;
+    ask->took_ns = took == NO_DURATION ? 0 : took;
+    ask->now_ns = record->start_ns + ask->took_ns;
+    ask->tgid = thread->tgid;
+    ask->tid = thread->tid;
+    ask->share = thread->share;
+    ask->nr = record->nr;
+    ask->kind = kind;
+    ask->flags = (record->flags & SYSCALL_COMPAT ? TALLY_COMPAT : 0) | (class & CLASS_IDLE ? TALLY_IDLE : 0);
+}
+
 static __always_inline void finish_path(struct thread_slot *thread, struct thread_side *side, struct open_record *open,
                                         struct syscall_record *record, __u32 class)
 {
@@ -135,7 +155,16 @@ static __always_inline void finish_path(struct thread_slot *thread, struct threa
         open->status = PATH_FAULT;
         thread->paths_faulted += 1;
         count_loss(LOSS_PATH_FAULT);
+        return;
     }
+    struct tally_ask ask;
+    const char *path = side->heap + (open->offset & (PATH_LAP - 1));
+    begin_ask(&ask, thread, record, class, TALLY_PATH);
+    ask.value = open->open_flags;
+    ask.length = open->length;
+    ask.name_at = (__u64)path;
+    ask.hash = hash_name(path, open->length, PATH_MAX_LEN / 8);
+    tally_in(&ask, TALLY_REGION_PATH);
 }
 
 static __noinline int end_path(struct thread_slot *thread, __u32 slot, struct syscall_record *record)
@@ -158,6 +187,129 @@ static __noinline int whole_path(struct thread_slot *thread, __u32 slot, struct 
         return 0;
     finish_path(thread, side, begin_open(thread, side, record, class), record, class);
     return 0;
+}
+
+static __always_inline __u32 address_call(__u32 class)
+{
+    return (class >> CLASS_ADDRESS_SHIFT) & CLASS_ADDRESS_MASK;
+}
+
+/* Copies the address that the caller has given; its length is 0 where there is none to read. */
+static __always_inline void read_address(struct thread_slot *thread, struct thread_side *side, __u64 at, __u64 length)
+{
+    if (length > ADDRESS_MAX_LEN)
+        length = ADDRESS_MAX_LEN;
+    thread->address_length = 0;
+    if (at && length && !bpf_probe_read_user(side->address, length, (void *)at))
+        thread->address_length = length;
+}
+
+/* Of a call whose address is the caller's own: before the call, for afterwards another thread may have changed it. */
+static __noinline int begin_address(struct thread_slot *thread, __u32 slot, struct syscall_record *record, __u32 call)
+{
+    struct thread_side *side = bpf_map_lookup_elem(&sides, &slot);
+    if (!side)
+        return 0;
+    thread->address_length = 0;
+    if (call == ADDRESS_GIVEN)
+        read_address(thread, side, record->args[1], (__u32)record->args[2]);
+    else if (call == ADDRESS_TO)
+        read_address(thread, side, record->args[4], (__u32)record->args[5]);
+    return 0;
+}
+
+static __always_inline void read_message_name(struct thread_slot *thread, struct thread_side *side,
+                                              struct syscall_record *record)
+{
+    struct message_name name = {};
+    struct message_name_compat compat = {};
+    if (!(record->flags & SYSCALL_COMPAT)) {
+        bpf_probe_read_user(&name, sizeof(name), (void *)record->args[1]);
+    } else if (!bpf_probe_read_user(&compat, sizeof(compat), (void *)record->args[1])) {
+        name.name = compat.name;
+        name.length = compat.length;
+    }
+    read_address(thread, side, name.name, name.length);
+}
+
+static __noinline int end_address(struct thread_slot *thread, __u32 slot, struct syscall_record *record, __u32 call)
+{
+    struct thread_side *side = bpf_map_lookup_elem(&sides, &slot);
+    if (!side)
+        return 0;
+    struct tally_ask ask;
+    begin_ask(&ask, thread, record, thread->after, TALLY_PEER);
+    ask.value = (__u32)record->args[0];
+    int failed = record->ret < 0;
+    if (call == ADDRESS_ACCEPTED) {
+        thread->address_length =
+            failed ? 0 : accepted_peer(bpf_get_current_task_btf(), record->ret, side->address, &ask.value);
+    } else if (call == ADDRESS_MESSAGE) {
+        if (failed)
+            thread->address_length = 0;
+        else
+            read_message_name(thread, side, record);
+    } else if (call == ADDRESS_FROM) {
+        __u32 length = 0;
+        if (!failed && record->args[4])
+            bpf_probe_read_user(&length, sizeof(length), (void *)record->args[5]);
+        read_address(thread, side, record->args[4], length);
+    } else if (!thread->address_length) { /* its page was not there at the entry, or nobody has seen that */
+        begin_address(thread, slot, record, call);
+    }
+    __u32 length = thread->address_length;
+    if (!length || length > ADDRESS_MAX_LEN)
+        return 0;
+    keep_extra(thread, PACKED_ADDRESS, (__u64)side->address, length);
+    __u16 *port = (__u16 *)(side->address + 2), said = *port, family = *(__u16 *)side->address;
+    int without_port = call == ADDRESS_ACCEPTED && (family == AF_INET_FAMILY || family == AF_INET6_FAMILY);
+    if (without_port) /* each of a client's connections has another */
+        *port = 0;
+    ask.length = length;
+    ask.name_at = (__u64)side->address;
+    ask.hash = hash_name(side->address, length, ADDRESS_MAX_LEN / 8);
+    tally_in(&ask, TALLY_REGION_PEER);
+    if (without_port)
+        *port = said;
+    return 0;
+}
+
+/* What else is a fact about a call: that it failed, or lasted long, or how high the number of descriptors is now. */
+static __noinline int tally_call(struct thread_slot *thread, struct syscall_record *record, __u32 class)
+{
+    struct tally_ask ask;
+    if (record->ret < 0 && record->ret >= -4095) {
+        begin_ask(&ask, thread, record, class, TALLY_FAILURE);
+        ask.code = -record->ret;
+        ask.value = record->args[0];
+        tally_in(&ask, TALLY_REGION_OTHER);
+    } else if (class & CLASS_NEW_FD) {
+        __u32 level = level_of(record->ret);
+        if (level != thread->descriptor_level) {
+            thread->descriptor_level = level;
+            begin_ask(&ask, thread, record, class, TALLY_DESCRIPTORS);
+            ask.nr = 0;
+            ask.flags = 0;
+            ask.code = level;
+            ask.value = record->ret;
+            tally_in(&ask, TALLY_REGION_OTHER);
+        }
+    }
+    if (record->duration_ns >= TALLY_SLOW_NS && record->duration_ns != NO_DURATION) {
+        begin_ask(&ask, thread, record, class, TALLY_SLOW);
+        __u64 step_ns = 10 * TALLY_SLOW_NS;
+        for (__u32 i = 1; i < TALLY_SLOW_STEPS && record->duration_ns >= step_ns; i++, step_ns *= 10)
+            ask.code = i;
+        ask.value = record->args[0];
+        tally_in(&ask, TALLY_REGION_OTHER);
+    }
+    return 0;
+}
+
+static __always_inline int is_notable(const struct syscall_record *record, __u32 class)
+{
+    return (class & CLASS_NEW_FD) || (__u64)record->ret >= -4095ULL ||
+           record->duration_ns - TALLY_SLOW_NS < NO_DURATION - TALLY_SLOW_NS;
 }
 
 /* The break before a brk whose entry was not seen is the one the process's last brk left; 0: none was seen. */
@@ -205,6 +357,17 @@ static __noinline int end_memory(struct thread_slot *thread, __u32 slot, struct 
     memory->minor_faults = task->min_flt;
     memory->major_faults = task->maj_flt;
     thread->memory_events += 1;
+    __u32 level = level_of(memory->rss_pages);
+    if (level != thread->memory_level) {
+        struct tally_ask ask;
+        thread->memory_level = level;
+        begin_ask(&ask, thread, record, 0, TALLY_MEMORY);
+        ask.nr = 0;
+        ask.flags = 0;
+        ask.code = level;
+        ask.value = memory->rss_pages;
+        tally_in(&ask, TALLY_REGION_OTHER);
+    }
     return 0;
 }
 
@@ -322,6 +485,8 @@ int BPF_PROG(record_enter, struct pt_regs *regs, long nr)
     if (class) {
         if (class & CLASS_PATH_MASK)
             begin_path(thread, slot, record, class);
+        else if (address_call(class))
+            begin_address(thread, slot, record, address_call(class));
         else if (class_memory(class) == MEMORY_BRK)
             thread->break_before = BPF_CORE_READ(bpf_get_current_task_btf(), mm, brk);
     }
@@ -336,6 +501,8 @@ static __always_inline void end_call(struct thread_slot *thread, __u32 slot, str
             thread->signal_frames -= 1;
     } else if (class & CLASS_PATH_MASK)
         end_path(thread, slot, record);
+    else if (address_call(class))
+        end_address(thread, slot, record, address_call(class));
     else
         end_memory(thread, slot, record, class_memory(class));
 }
@@ -476,11 +643,16 @@ int BPF_PROG(record_exit, struct pt_regs *regs, long ret)
     /* For both ways in one place: the packing is inlined, and needs much of the stack.  So what is wanted behind it is
      * read again. */
     keep_call(thread, &thread->call[(thread->syscalls - 1) & 1], thread->after);
-    __u32 class = READ_AGAIN(thread->after) & CLASS_KEEPS, entered = READ_AGAIN(thread->in_call);
+    __u32 class = READ_AGAIN(thread->after), entered = READ_AGAIN(thread->in_call);
     struct syscall_record *record = &thread->call[(READ_AGAIN(thread->syscalls) - 1) & 1];
     thread->in_call = 0;
+    if (is_notable(record, class))
+        tally_call(thread, record, class);
+    class &= CLASS_KEEPS;
     if (!class)
         return 0;
+    if (!entered)
+        thread->address_length = 0;
     if (!entered && (class & CLASS_PATH_MASK))
         return whole_path(thread, slot, record, class);
     end_call(thread, slot, record, class);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "bpf/event.h"
+#include "bpf/tallies.h"
 #include "capture/collect/heap.h"
 #include "capture/collect/trigger.h"
 #include "capture/os/instant.h"
@@ -22,10 +23,17 @@ struct OpenEntry {
     bool kept() const { return whole && record.status == bpf::PATH_KEPT; }
 };
 
+// The struct sockaddr that a call names, or that of the peer it has accepted.
+struct CallAddress {
+    std::uint64_t start_ns = 0; // of the call
+    std::string bytes;          // hostile; up to ADDRESS_MAX_LEN
+};
+
 // The rings of one thread, oldest record first.
 struct ThreadRings {
     bpf::thread_slot slot{};
     std::vector<bpf::syscall_record> syscalls; // the in-flight one, if any, is last (duration_ns == IN_FLIGHT)
+    std::vector<CallAddress> addresses;        // of these calls
     std::vector<OpenEntry> opens;
     std::vector<bpf::memory_record> memory;
     std::uint64_t paths_left_out = 0, memory_left_out = 0; // recorded, but the rule does not want them
@@ -145,6 +153,7 @@ struct ProcessSnapshot {
     std::string kernel_maps;                  // its mappings at its death, like /proc/PID/maps; "" unknown
     bool kernel_maps_cut = false;             // … and some are missing
     std::vector<bpf::memory_window> pointers; // what the crashed thread's stack points at
+    std::vector<bpf::tally> tallies;          // the distinct facts that are remembered of it
     std::optional<HeapSnapshot> heap;         // if a rule asks for it
     bool gone = false;                        // the last thread had exited when the snapshot was closed
     bool deadline_passed = false;             // closed by the deadline: threads may be missing for that reason

@@ -2,6 +2,7 @@
 
 #include "capture/decode/decode_text.h"
 #include "capture/render/render_parts.h"
+#include "capture/render/render_tallies.h"
 
 #include <nlohmann/json.hpp>
 
@@ -61,6 +62,8 @@ std::vector<std::pair<std::string, std::string>> render_all(const RenderContext 
     MemoryImage memory = memory_of(context, redactor);
 
     files.emplace_back("timeline.jsonl", std::move(timeline));
+    if (std::string facts = facts_of(context, redactor); !facts.empty())
+        files.emplace_back("facts.jsonl", std::move(facts));
     files.emplace_back("threads.json", json_lines(threads));
     files.emplace_back("memory.json", std::move(memory.index));
     files.emplace_back("memory.bin", std::move(memory.bytes));

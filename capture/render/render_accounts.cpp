@@ -1,6 +1,7 @@
 #include "capture/render/render_accounts.h"
 
 #include "capture/render/render_lines.h"
+#include "capture/render/render_tallies.h"
 
 #include <nlohmann/json.hpp>
 
@@ -42,7 +43,8 @@ Account memory_of(const ThreadRings &rings) {
     return {.happened = rings.slot.memory_events, .kept = rings.memory.size(), .left_out = rings.memory_left_out};
 }
 
-Json accounts_json(const ProcessSnapshot &process) {
+Json accounts_json(const IncidentInput &input) {
+    const ProcessSnapshot &process = input.process;
     Account paths, memory, signals, lineage;
     for (const ThreadSnapshot &thread : process.threads)
         if (thread.rings) {
@@ -69,6 +71,10 @@ Json accounts_json(const ProcessSnapshot &process) {
     json["signals"] = common(signals);
     json["signals"]["torn"] = signals.torn;
     json["lineage"] = common(lineage);
+    const std::size_t facts = facts_kept(input).size();
+    json["facts"] = {{"kept", facts},
+                     {"left_out", process.tallies.size() - facts},
+                     {"forgotten", process.entry ? Json(process.entry->tallies_forgotten) : Json()}};
     return json;
 }
 

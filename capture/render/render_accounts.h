@@ -20,7 +20,7 @@ struct Account {
 Account paths_of(const ThreadRings &rings);
 Account memory_of(const ThreadRings &rings);
 
-// The accounts of the whole process: {"paths": {…}, "memory": {…}, "signals": {…}, "lineage": {…}}.
-nlohmann::ordered_json accounts_json(const ProcessSnapshot &process);
+// The accounts of the whole process: {"paths": {…}, "memory": {…}, "signals": {…}, "lineage": {…}, "facts": {…}}.
+nlohmann::ordered_json accounts_json(const IncidentInput &input);
 
 } // namespace incident::capture

@@ -31,6 +31,12 @@ std::optional<FdChange> change_of(const Call &call) {
             change.close_on_exec = fcntl_dup ? second == F_DUPFD_CLOEXEC : row.name == "dup3" && (args[2] & O_CLOEXEC);
             return done ? std::optional(change) : std::nullopt;
         }
+        if (row.name == "connect") { // of one that does not wait the name is right as soon as it has begun
+            change.what = What::Connect;
+            change.fd = static_cast<int>(first);
+            const bool begun = call.in_flight() || call.ret() == 0 || call.ret() == -EINPROGRESS;
+            return begun && call.address ? std::optional(change) : std::nullopt;
+        }
         change.t_ns = call.start();
         change.after = true;
         // close gives the number back even when it fails (EINTR, EIO), but for EBADF
@@ -66,13 +72,15 @@ void FdChange::announce(FdTable &table) const {
         return table.announce_close_range(first, last);
     case What::Exec:
         return table.announce_exec();
+    case What::Connect:
+        return;
     }
 }
 
-void FdChange::apply(FdTable &table, std::string opened_path) const {
+void FdChange::apply(FdTable &table, std::string name) const {
     switch (what) {
     case What::Open:
-        return table.open(fd, std::move(opened_path), close_on_exec);
+        return table.open(fd, std::move(name), close_on_exec);
     case What::Close:
         return table.close(fd);
     case What::Duplicate:
@@ -81,6 +89,8 @@ void FdChange::apply(FdTable &table, std::string opened_path) const {
         return table.close_range(first, last);
     case What::Exec:
         return table.exec();
+    case What::Connect:
+        return table.connect(fd, std::move(name));
     }
 }
 

@@ -17,6 +17,7 @@ struct Call {
     const bpf::syscall_record *record = nullptr;
     const OpenEntry *open = nullptr;
     const bpf::memory_record *memory = nullptr;
+    const CallAddress *address = nullptr; // beside a syscall record
 
     std::uint64_t start() const {
         if (record)
@@ -45,17 +46,18 @@ struct Call {
 
 // What a call does to the table of descriptors, and when.
 struct FdChange {
-    enum class What { Open, Close, CloseRange, Duplicate, Exec } what;
+    enum class What { Open, Close, CloseRange, Duplicate, Exec, Connect } what;
     std::uint64_t t_ns = 0;
     bool after = false; // after the call's own line; else before the lines of the same nanosecond
-    int fd = -1;        // opened, closed, duplicated from
+    int fd = -1;        // opened, closed, duplicated from, connected
     int to = -1;        // duplicated to
     std::uint32_t first = 0, last = 0;
     bool close_on_exec = false;
     std::uint32_t call = 0; // which call it was, as the caller numbers them
 
     void announce(FdTable &table) const;
-    void apply(FdTable &table, std::string opened_path) const;
+    // name: of what was opened, or connected to; "" if it is not known.
+    void apply(FdTable &table, std::string name) const;
 };
 std::optional<FdChange> change_of(const Call &call);
 

@@ -47,6 +47,12 @@ void FdTable::open(int fd, std::string path, bool close_on_exec) {
     state.close_on_exec = close_on_exec;
 }
 
+void FdTable::connect(int fd, std::string peer) {
+    State &state = state_[fd];
+    if (state.is_open)
+        state.path = std::move(peer);
+}
+
 void FdTable::close(int fd) {
     change(fd).is_open = false;
 }

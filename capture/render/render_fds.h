@@ -3,7 +3,8 @@
 //
 // It cannot see descriptors made by pipe, socketpair, recvmsg and the like (their numbers are in memory), nor calls
 // whose records were overwritten.  So a name comes with its source:
-//   "open"  a recorded open made this descriptor, and no recorded call has closed it since;
+//   "open"  a recorded open, accept or connect has made this descriptor what it is, and no recorded call has closed it
+//           since;
 //   "end"   the list of the process's descriptors had this file, and no recorded call opened or
 //           closed the number in between.
 #pragma once
@@ -32,6 +33,7 @@ public:
     void announce_exec() { ++execs_to_come_; }
 
     void open(int fd, std::string path, bool close_on_exec); // path "": made by a call without one
+    void connect(int fd, std::string peer);
     void close(int fd);
     void close_range(std::uint32_t first, std::uint32_t last);
     void duplicate(int from, int to, bool close_on_exec);

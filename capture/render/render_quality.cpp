@@ -43,7 +43,7 @@ public:
         json["lost"] = lost_;
         json["past_ns"] = past_ns_ ? Json(*past_ns_) : Json();
         json["ended"] = ended();
-        json["accounts"] = accounts_json(process_);
+        json["accounts"] = accounts_json(context_.input);
         json["gap"] = gap();
         json["missing"] = missing_;
         json["losses"] = losses_;

@@ -7,6 +7,7 @@
 //   an open record only: the same kinds, with the arguments the record knows
 //   a memory record only: kind "alloc"
 #include "capture/decode/decode.h"
+#include "capture/decode/socket_address.h"
 #include "capture/decode/syscalls.h"
 #include "capture/os/page_size.h"
 #include "capture/render/render_calls.h"
@@ -14,12 +15,14 @@
 #include "capture/render/render_json.h"
 #include "capture/render/render_lines.h"
 #include "capture/render/render_parts.h"
+#include "capture/render/render_tallies.h"
 #include "capture/render/render_time.h"
 
 #include <fcntl.h>
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 
 namespace incident::capture {
 
@@ -45,6 +48,7 @@ public:
             if (thread.rings)
                 add_thread(thread.tid, *thread.rings);
         ready_ = process_lines(context_, redactor_);
+        std::ranges::move(fact_lines(context_, redactor_), std::back_inserter(ready_));
         for (std::uint32_t i = 0; i < ready_.size(); ++i)
             items_.push_back({ready_[i].t_ns, Item::Line, Item::ReadyLine, i});
         std::ranges::stable_sort(items_, [](const Item &a, const Item &b) {
@@ -71,6 +75,9 @@ private:
         std::ranges::sort(by_start_);
         for (const OpenEntry &open : rings.opens)
             call_at(tid, open.record.start_ns).open = &open;
+        for (const CallAddress &address : rings.addresses)
+            if (const auto call = recorded_call(address.start_ns); call != by_start_.end())
+                calls_[call->second].address = &address;
         for (const bpf::memory_record &memory : rings.memory)
             call_at(tid, memory.start_ns ? memory.start_ns : memory.t_ns).memory = &memory;
         for (std::size_t i = first; i < calls_.size(); ++i) {
@@ -79,11 +86,17 @@ private:
         }
     }
 
-    // The call of this thread that began then; a new one if its syscall record is gone.
-    Call &call_at(std::uint32_t tid, std::uint64_t start_ns) {
+    using ByStart = std::vector<std::pair<std::uint64_t, std::size_t>>;
+    // The call of this thread that began then, if it has a syscall record.
+    ByStart::const_iterator recorded_call(std::uint64_t start_ns) const {
         const auto it =
             std::ranges::lower_bound(by_start_, start_ns, {}, [](const auto &entry) { return entry.first; });
-        if (it != by_start_.end() && it->first == start_ns)
+        return it != by_start_.end() && it->first == start_ns ? it : by_start_.end();
+    }
+
+    // The call of this thread that began then; a new one if its syscall record is gone.
+    Call &call_at(std::uint32_t tid, std::uint64_t start_ns) {
+        if (const auto it = recorded_call(start_ns); it != by_start_.end())
             return calls_[it->second];
         return calls_.emplace_back(Call{tid});
     }
@@ -98,8 +111,13 @@ private:
     }
 
     void apply(const FdChange &change) {
-        const bool opens = change.what == FdChange::What::Open;
-        change.apply(fds_, opens ? opened_path(calls_[change.call]) : std::string());
+        const Call &call = calls_[change.call];
+        std::string name;
+        if (call.address)
+            name = peer_text(call.address->bytes);
+        else if (change.what == FdChange::What::Open)
+            name = opened_path(call);
+        change.apply(fds_, std::move(name));
     }
 
     // As given to the call; below a directory descriptor whose own name is known.
@@ -155,6 +173,8 @@ private:
             line.hex("ret_text", static_cast<std::uint64_t>(ret));
         if (fd >= 0 && !made_fd)
             emit_fd_name(line, fd);
+        if (call.address)
+            line.text("address", redactor_.text(peer_text(call.address->bytes)));
         if (call.open)
             emit_path_state(line, *call.open);
         if (call.memory)
@@ -171,6 +191,8 @@ private:
             DecodedCall decoded = decode_syscall(call.nr(), call.compat(), args.data(), path);
             if (call.record->flags & bpf::SYSCALL_ARGS_GONE)
                 decoded.args.clear();
+            if (call.address)
+                show_address(decoded, redactor_.text(socket_address_text(call.address->bytes)));
             // what openat2's structure said, when the programs have read it
             if (decoded.name == "openat2" && call.open && call.open->record.open_flags && decoded.args.size() > 2)
                 decoded.args[2] = "{flags=" + open_flags_text(call.open->record.open_flags) + "}";
@@ -240,7 +262,7 @@ private:
     std::vector<FdChange> changes_;
     std::vector<ProcessLine> ready_;
     std::vector<Item> items_;
-    std::vector<std::pair<std::uint64_t, std::size_t>> by_start_; // calls with a syscall record, of one thread
+    ByStart by_start_; // calls with a syscall record, of one thread
     std::string out_, redacted_;
 };
 

@@ -6,6 +6,7 @@
 #include <simdjson.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <limits>
 #include <optional>
 
@@ -143,6 +144,29 @@ std::string log_text(Line line) {
     return member_of<bool>(line, "cut").value_or(false) ? text + "…" : text;
 }
 
+// Of what is remembered beyond the calls that are kept: "· openat /etc/x ENOENT (12 times, first 3 h before)".
+std::string fact_text(Line line, std::int64_t t_ns) {
+    const std::string kind = shown(line, "fact"), what = shown(line, "what");
+    std::string text = "· ";
+    if (kind == "memory")
+        return text + "resident memory reached " + bytes_text(std::strtoll(what.c_str(), nullptr, 10));
+    if (kind == "descriptors")
+        return text + "descriptor " + what + " was reached";
+    if (const std::string name = shown(line, "name"); !name.empty())
+        text += name + ' ';
+    else
+        text += kind + ' ';
+    text += kind == "slow" ? "lasted over " + what : what;
+    if (const std::string error = shown(line, "error"); !error.empty() && error != what)
+        text += " = -1 " + error;
+    const auto met = line_number(line, "met").value_or(1);
+    const auto first = line_number(line, "first_ns").value_or(t_ns);
+    std::int64_t since = 0;
+    if (met > 1 && !__builtin_sub_overflow(t_ns, first, &since))
+        text += fmt::format(" ({} times within {})", met, duration_text(since));
+    return text;
+}
+
 std::string other_text(Line line, std::string_view kind) {
     std::string text = fmt::format("*** {}", terminal_text(kind));
     if (const auto name = shown(line, "name"); !name.empty() && name != kind)
@@ -189,6 +213,8 @@ std::string timeline_text(simdjson::dom::element event, std::int64_t reference_n
         text += signal_text(line);
     else if (kind == "log")
         text += log_text(line);
+    else if (kind == "fact")
+        text += fact_text(line, t);
     else if (kind == "clock")
         text += clock_text(line);
     else if (kind == "trigger")

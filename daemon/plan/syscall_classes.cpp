@@ -62,6 +62,25 @@ bool waits_for_work(const std::string &name) {
     return names.contains(name);
 }
 
+unsigned address_call(const std::string &name) {
+    if (name == "connect" || name == "bind")
+        return bpf::ADDRESS_GIVEN;
+    if (name == "sendto")
+        return bpf::ADDRESS_TO;
+    if (name == "accept" || name == "accept4")
+        return bpf::ADDRESS_ACCEPTED;
+    if (name == "recvfrom")
+        return bpf::ADDRESS_FROM;
+    if (name == "sendmsg" || name == "recvmsg")
+        return bpf::ADDRESS_MESSAGE;
+    return 0;
+}
+
+bool returns_descriptor(int nr, bool compat) {
+    constexpr std::uint64_t nothing[SYSCALL_ARGS] = {};
+    return capture::decode_syscall(nr, compat, nothing, nullptr).returns_fd;
+}
+
 __u32 class_of(int nr, bool compat, bool all_paths) {
     // The i386 calls that pass a structure of arguments (old mmap, 90) have no sizes in registers.
     if (compat && nr == 90)
@@ -79,6 +98,9 @@ __u32 class_of(int nr, bool compat, bool all_paths) {
     } else if (capture::is_memory_call(nr, compat)) {
         result |= memory_call(name) << CLASS_MEMORY_SHIFT;
     }
+    result |= address_call(name) << CLASS_ADDRESS_SHIFT;
+    if (returns_descriptor(nr, compat))
+        result |= CLASS_NEW_FD;
     if (waits_for_work(name))
         result |= CLASS_IDLE;
     static const std::set<std::string_view> forks = {"fork", "vfork", "clone", "clone3"};

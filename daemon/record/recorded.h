@@ -2,6 +2,7 @@
 #pragma once
 
 #include "bpf/event.h"
+#include "bpf/tallies.h"
 #include "capture/collect/snapshot.h"
 #include "capture/os/process_ref.h"
 #include "capture/os/result.h"
@@ -41,6 +42,8 @@ public:
     virtual bpf::thread_slot header(std::uint32_t slot) const = 0;
     virtual std::uint32_t slots() const = 0;
     virtual void release(std::uint32_t slot) = 0; // gives back a pinned slot that has been read
+    // The distinct facts that are remembered of the process, in no order.
+    virtual std::vector<bpf::tally> tallies(const capture::ProcessRef &process) const = 0;
 
     virtual std::optional<bpf::process_entry> process(std::uint32_t tgid) const = 0;
     virtual std::vector<std::uint32_t> processes() const = 0; // tgids with an entry

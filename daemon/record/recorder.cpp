@@ -30,6 +30,12 @@ std::uint32_t segments_kept_back(std::uint32_t threads, std::uint32_t pool) {
     return static_cast<std::uint32_t>(std::min<std::uint64_t>(std::uint64_t{OWN_SEGMENTS} * threads, pool / 8));
 }
 
+// Of the table of distinct facts.  Each of its regions has at least one.
+std::uint64_t tally_set_count(const rules::Config::Record &record) {
+    constexpr std::uint64_t eighths = 8;
+    return std::max(eighths, record.facts / sizeof(bpf::tally_set));
+}
+
 } // namespace
 
 std::uint64_t segment_count(const rules::Config::Record &record) {
@@ -40,6 +46,7 @@ std::uint64_t segment_count(const rules::Config::Record &record) {
 MemoryPlan plan_memory(const rules::Config::Record &record, std::uint32_t pid_max) {
     MemoryPlan plan;
     plan.calls_kept = segment_count(record) * sizeof(bpf::call_segment);
+    plan.facts = tally_set_count(record) * sizeof(bpf::tally_set);
     plan.rings = static_cast<std::uint64_t>(record.threads) * (sizeof(bpf::thread_slot) + sizeof(bpf::thread_side));
     plan.thread_tables = 4ull * (pid_max + 1ull) + 8ull * STACK_PLACES;
     plan.processes = process_entries(record) * (sizeof(bpf::process_entry) + 64) +
@@ -56,15 +63,11 @@ Status Recorder::Impl::size_maps(std::uint32_t pid_max) {
         bpf_map *map;
         std::uint64_t entries;
     } sizes[] = {
-        {maps.slot_of, pid_max + 1ull},
-        {maps.threads, record.threads},
-        {maps.segments, segment_count(record)},
-        {maps.free_segments, segment_count(record)},
-        {maps.sides, record.threads},
-        {maps.calls, record.threads},
-        {maps.call_slots, record.threads / 64 + 1ull},
-        {maps.free_slots, record.threads},
-        {maps.processes, process_entries(record)},
+        {maps.slot_of, pid_max + 1ull},         {maps.threads, record.threads},
+        {maps.segments, segment_count(record)}, {maps.free_segments, segment_count(record)},
+        {maps.sides, record.threads},           {maps.tallies, tally_set_count(record)},
+        {maps.calls, record.threads},           {maps.call_slots, record.threads / 64 + 1ull},
+        {maps.free_slots, record.threads},      {maps.processes, process_entries(record)},
         {maps.events, record.ring_buffer},
     };
     for (const auto &[map, entries] : sizes) {
@@ -98,19 +101,22 @@ Status Recorder::Impl::load(std::uint32_t stack_bytes) {
     const std::uint32_t pid_max = read_pid_max();
     plan = plan_memory(record, pid_max);
     if (plan.total() > record.memory_limit)
-        return fail(fmt::format("the configured rings need {} MiB at worst (calls: {} MiB; {} threads: {} MiB; thread "
-                                "tables: {} MiB; {} processes: {} MiB; ring buffer: {} MiB), more than [record] "
-                                "memory_limit = {} MiB: lower calls or threads, or raise the limit",
-                                (plan.total() >> 20) + 1, plan.calls_kept >> 20, record.threads, plan.rings >> 20,
-                                plan.thread_tables >> 20, record.processes, plan.processes >> 20, plan.events >> 20,
-                                record.memory_limit >> 20));
+        return fail(
+            fmt::format("the configured rings need {} MiB at worst (calls: {} MiB; facts: {} MiB; {} threads: {} MiB; "
+                        "thread tables: {} MiB; {} processes: {} MiB; ring buffer: {} MiB), more than [record] "
+                        "memory_limit = {} MiB: lower calls or threads, or raise the limit",
+                        (plan.total() >> 20) + 1, plan.calls_kept >> 20, plan.facts >> 20, record.threads,
+                        plan.rings >> 20, plan.thread_tables >> 20, record.processes, plan.processes >> 20,
+                        plan.events >> 20, record.memory_limit >> 20));
     skeleton = recorder_bpf__open();
     if (!skeleton)
         return fail(Error::system("opening the BPF programs"));
     segments_in_pool = static_cast<std::uint32_t>(segment_count(record));
+    tally_sets = static_cast<std::uint32_t>(tally_set_count(record));
     if (auto sized = size_maps(pid_max); !sized)
         return sized;
     skeleton->rodata->slots = record.threads;
+    skeleton->rodata->tally_sets = tally_sets;
     skeleton->rodata->processes_max = record.processes;
     skeleton->rodata->segments_kept_back = segments_kept_back(record.threads, segments_in_pool);
     skeleton->rodata->stack_pages_max =
@@ -138,9 +144,10 @@ Status Recorder::Impl::load(std::uint32_t stack_bytes) {
     };
     auto mapped_threads = map(maps.threads, true), mapped_segments = map(maps.segments, false),
          mapped_sides = map(maps.sides, false), mapped_calls = map(maps.calls, false),
-         mapped_call_slots = map(maps.call_slots, false), mapped_syncs = map(maps.txg_syncs, false);
-    for (auto *mapped :
-         {&mapped_threads, &mapped_segments, &mapped_sides, &mapped_calls, &mapped_call_slots, &mapped_syncs})
+         mapped_call_slots = map(maps.call_slots, false), mapped_syncs = map(maps.txg_syncs, false),
+         mapped_tallies = map(maps.tallies, false);
+    for (auto *mapped : {&mapped_threads, &mapped_segments, &mapped_sides, &mapped_calls, &mapped_call_slots,
+                         &mapped_syncs, &mapped_tallies})
         if (!*mapped)
             return fail(mapped->error());
     threads = std::move(*mapped_threads);
@@ -149,6 +156,7 @@ Status Recorder::Impl::load(std::uint32_t stack_bytes) {
     calls = std::move(*mapped_calls);
     call_slots = std::move(*mapped_call_slots);
     txg_syncs = std::move(*mapped_syncs);
+    tallies = std::move(*mapped_tallies);
     buffer = ring_buffer__new(bpf_map__fd(maps.events), deliver, this, nullptr);
     if (!buffer)
         return fail(Error::system("reading the ring buffer"));

@@ -29,13 +29,14 @@ namespace incident::daemon {
 // How many bytes of kernel memory the configured maps take at most.
 struct MemoryPlan {
     std::uint64_t calls_kept = 0; // packed calls
+    std::uint64_t facts = 0;      // distinct facts (bpf/tallies.h)
     std::uint64_t rings = 0;      // per-thread headers, opens and paths
     // The tables that lead to a thread's ring: 4 bytes × pid_max by tid, 8 × STACK_PLACES by kernel stack.
     std::uint64_t thread_tables = 0;
     std::uint64_t processes = 0;
     std::uint64_t events = 0; // ring buffer
     std::uint64_t calls = 0;  // probed calls in flight
-    std::uint64_t total() const { return calls_kept + rings + thread_tables + processes + events + calls; }
+    std::uint64_t total() const { return calls_kept + facts + rings + thread_tables + processes + events + calls; }
 };
 MemoryPlan plan_memory(const rules::Config::Record &record, std::uint32_t pid_max);
 // Of the pool for packed calls: as many as [record] calls holds, but OWN_SEGMENTS for each thread.
@@ -138,6 +139,7 @@ public:
     std::uint32_t slots() const override;
     void release(std::uint32_t slot) override;
 
+    std::vector<bpf::tally> tallies(const capture::ProcessRef &process) const override;
     std::optional<bpf::process_entry> process(std::uint32_t tgid) const override;
     std::vector<std::uint32_t> processes() const override;
     void forget_process(std::uint32_t tgid) override;

@@ -68,10 +68,10 @@ struct Family {
 struct Recorder::Impl {
     recorder_bpf *skeleton = nullptr;
     ring_buffer *buffer = nullptr;
-    Mapping threads, segments, sides, calls, call_slots, txg_syncs;
+    Mapping threads, segments, sides, calls, call_slots, txg_syncs, tallies;
     rules::Config::Record record;
     MemoryPlan plan;
-    std::uint32_t segments_in_pool = 0;
+    std::uint32_t segments_in_pool = 0, tally_sets = 0;
     std::vector<std::uint32_t> homeless; // segments taken out of a chain that the free list has refused so far
     std::uint32_t cpus = 1;
     const OnEvent *on_event = nullptr;

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cstring>
 #include <deque>
+#include <iterator>
+#include <ranges>
 
 namespace incident::daemon {
 
@@ -63,6 +65,23 @@ private:
     std::deque<std::vector<bpf::syscall_record>> newest_first_;
     std::size_t before_ = 0, after_ = 0, dropped_ = 0;
 };
+
+// Of those, newest first, the ones that these calls name; oldest first.
+void keep_addresses_of(const std::vector<bpf::syscall_record> &calls, std::vector<capture::CallAddress> &addresses) {
+    std::ranges::reverse(addresses);
+    std::erase_if(addresses, [&](const capture::CallAddress &address) {
+        return !std::ranges::binary_search(calls, address.start_ns, {}, &bpf::syscall_record::start_ns);
+    });
+}
+
+// Of the call in flight, where it is the caller who gives one.
+std::optional<capture::CallAddress> address_in_flight(const bpf::thread_slot &thread, const bpf::thread_side &side) {
+    const unsigned call = thread.after >> CLASS_ADDRESS_SHIFT & CLASS_ADDRESS_MASK;
+    if (!thread.in_call || !thread.address_length || (call != bpf::ADDRESS_GIVEN && call != bpf::ADDRESS_TO))
+        return std::nullopt;
+    return capture::CallAddress{thread.call[(thread.syscalls - 1) & 1].start_ns,
+                                {side.address, std::min<std::size_t>(thread.address_length, ADDRESS_MAX_LEN)}};
+}
 
 // Nothing that is read below this may be older than what was read above it: the kernel side writes in that order.
 void in_this_order() {
@@ -138,7 +157,8 @@ void Recorder::read_calls(std::uint32_t slot, capture::ThreadRings &rings, const
         if (!copy || copy->generation != thread.generation || copy->first > begins ||
             (newer && copy->serial != *newer - 1))
             break;
-        std::vector<bpf::syscall_record> calls = unpack(*copy);
+        Unpacked unpacked = unpack(*copy);
+        std::vector<bpf::syscall_record> &calls = unpacked.calls;
         const bool is_newest = !newer;
         newer = copy->serial;
         if (calls.size() != copy->filled >> 32 || (!is_newest && copy->first + calls.size() != begins))
@@ -151,8 +171,10 @@ void Recorder::read_calls(std::uint32_t slot, capture::ThreadRings &rings, const
         begins = copy->first;
         at = copy->prev;
         gathered.add_older(std::move(calls));
+        std::ranges::move(std::views::reverse(unpacked.addresses), std::back_inserter(rings.addresses));
     }
     rings.calls_left_out = kept_before(slot, thread.generation, begins) + gathered.finish(rings.syscalls);
+    keep_addresses_of(rings.syscalls, rings.addresses);
     if (thread.in_call)
         rings.syscalls.push_back(thread.call[(thread.syscalls - 1) & 1]);
 }
@@ -197,6 +219,8 @@ std::optional<capture::ThreadRings> Recorder::read(std::uint32_t slot, std::uint
 
     // A living thread went on writing meanwhile: drop what it may have overwritten.
     const bpf::thread_slot after = header(slot);
+    if (auto address = address_in_flight(rings.slot, side); address && after.syscalls == rings.slot.syscalls)
+        rings.addresses.push_back(std::move(*address));
     if (after.generation != generation)
         return std::nullopt;
     drop_oldest(rings.opens, opens == OPEN_RECORDS ? after.opens - rings.slot.opens : 0);

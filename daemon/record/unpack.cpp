@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
+#include <utility>
 
 namespace incident::daemon {
 
@@ -22,6 +24,18 @@ public:
             return 0;
         }
         return words_[at_++];
+    }
+    // 0: there is none.
+    std::uint64_t peek() const { return at_ < words_.size() ? words_[at_] : 0; }
+    std::string bytes(std::size_t length) {
+        const std::size_t count = (length + sizeof(__u32) - 1) / sizeof(__u32);
+        if (count > words_.size() - at_) {
+            short_ = true;
+            return {};
+        }
+        std::string copy(reinterpret_cast<const char *>(words_.data() + at_), length);
+        at_ += count;
+        return copy;
     }
     std::uint64_t next_if(bool there) { return there ? next() : 0; }
     std::uint64_t wide(bool low, bool high) {
@@ -54,13 +68,26 @@ __s64 result_of(Words &words, std::uint64_t head) {
     return static_cast<__s32>(static_cast<__u32>(low));
 }
 
+// What stands behind the call that began then.
+void unpack_extras(Words &words, std::uint64_t start_ns, std::vector<capture::CallAddress> &addresses) {
+    while (words.peek() & PACKED_EXTRA) {
+        const std::uint64_t head = words.next();
+        std::string bytes = words.bytes(head & PACKED_EXTRA_LENGTH);
+        if (words.ended_short())
+            return;
+        if ((head >> PACKED_EXTRA_KIND_SHIFT & PACKED_EXTRA_KIND_MASK) == PACKED_ADDRESS)
+            addresses.push_back({start_ns, std::move(bytes)});
+    }
+}
+
 } // namespace
 
-std::vector<bpf::syscall_record> unpack(const bpf::call_segment &segment) {
+Unpacked unpack(const bpf::call_segment &segment) {
     const std::uint64_t filled = segment.filled;
     Words words({segment.words, std::min<std::size_t>(static_cast<__u32>(filled), SEGMENT_WORDS)});
     const std::uint64_t count = filled >> 32;
-    std::vector<bpf::syscall_record> calls;
+    Unpacked unpacked;
+    auto &calls = unpacked.calls;
     calls.reserve(std::min<std::uint64_t>(count, SEGMENT_WORDS));
     std::uint64_t began = segment.start_ns;
     for (std::uint64_t i = 0; i < count; ++i) {
@@ -86,8 +113,9 @@ std::vector<bpf::syscall_record> unpack(const bpf::call_segment &segment) {
         call.start_ns = began;
         call.duration_ns = duration;
         calls.push_back(call);
+        unpack_extras(words, call.start_ns, unpacked.addresses);
     }
-    return calls;
+    return unpacked;
 }
 
 } // namespace incident::daemon

@@ -2,13 +2,20 @@
 #pragma once
 
 #include "bpf/event.h"
+#include "capture/collect/snapshot.h"
 
 #include <vector>
 
 namespace incident::daemon {
 
-// The calls of a segment, oldest first.  They are as many as it says, or fewer where its words end before: then it is a
-// copy made while it was being written.
-std::vector<bpf::syscall_record> unpack(const bpf::call_segment &segment);
+// Oldest first.
+struct Unpacked {
+    std::vector<bpf::syscall_record> calls;
+    std::vector<capture::CallAddress> addresses; // of some of them
+};
+
+// The calls of a segment.  They are as many as it says, or fewer where its words end before: then it is a copy made
+// while it was being written.
+Unpacked unpack(const bpf::call_segment &segment);
 
 } // namespace incident::daemon

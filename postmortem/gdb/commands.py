@@ -104,7 +104,8 @@ A * stands before the thread it happened in."""
 
 
 class Files(Subcommand):
-    """Files recently opened or looked for: the recorded calls that name a path.
+    """Files opened or looked for: the recorded calls that name a path, and before them what is remembered of those
+that are no more, each path once.
 
 Those that were open in the end: incident fds"""
 

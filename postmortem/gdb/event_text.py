@@ -60,6 +60,23 @@ def log(event):
     return shown + ("…" if get(event, "cut") is True else "")
 
 
+def fact(event):
+    """What is remembered beyond the calls that are kept: "· openat /etc/x = -1 ENOENT (12 times within 3 h)"."""
+    kind, shown, named = string(event, "fact"), string(event, "what"), string(event, "name")
+    if kind == "memory":
+        return "· resident memory reached " + size(int(shown) if shown.isdigit() and len(shown) < 20 else 0)
+    if kind == "descriptors":
+        return "· descriptor %s was reached" % shown
+    line = "· %s %s" % (named or kind, "lasted over " + shown if kind == "slow" else shown)
+    error, met = string(event, "error"), integer(event, "met")
+    if error and error != shown:
+        line += " = -1 " + error
+    first, last = integer(event, "first_ns"), integer(event, "t_ns")
+    if met is not None and met > 1 and first is not None and last is not None:
+        line += " (%d times within %s)" % (met, duration(last - first))
+    return line
+
+
 def other(event, kind):
     shown = "*** " + kind
     if string(event, "name") not in ("", kind):
@@ -83,6 +100,8 @@ def what(event):
         return signal(event)
     if kind == "log":
         return log(event)
+    if kind == "fact":
+        return fact(event)
     if kind == "trigger":
         return "*** " + string(event, "name")
     return other(event, kind or "event")

@@ -1,6 +1,7 @@
 #include "postmortem/show/incident_text.h"
 
 #include "postmortem/heap/view.h"
+#include "postmortem/show/facts_view.h"
 #include "postmortem/show/past_view.h"
 #include "postmortem/show/threads_view.h"
 #include "postmortem/show/verdict_view.h"
@@ -8,6 +9,8 @@
 #include "postmortem/terminal/times.h"
 
 #include <fmt/format.h>
+
+#include <utility>
 
 namespace incident::postmortem {
 
@@ -41,6 +44,7 @@ public:
         paragraph("nearby", nearby_lines(top_, page_.incident.trigger_wall_ns()));
         threads();
         past();
+        facts();
         files();
     }
 
@@ -260,6 +264,21 @@ private:
         paragraph("stdout", output);
         if (errors != output)
             paragraph("stderr", errors);
+    }
+
+    void facts() {
+        const FactLines facts = fact_lines(page_.bundle, page_.incident.trigger_ns());
+        const std::pair<std::string_view, const std::vector<std::string> &> paragraphs[] = {{"peers", facts.peers},
+                                                                                            {"failed", facts.failures},
+                                                                                            {"slow", facts.slow},
+                                                                                            {"paths", facts.files},
+                                                                                            {"memory", facts.growth}};
+        bool first = true;
+        for (const auto &[name, lines] : paragraphs) {
+            if (!lines.empty() && std::exchange(first, false))
+                out_.line("");
+            paragraph(name, lines);
+        }
     }
 
     void files() {

@@ -90,6 +90,7 @@ private:
         const Config::Record before = record;
         table.integer("threads", 16u, 1048576u, record.threads);
         table.size("calls", 64 * KiB, 4 * GiB, record.calls);
+        table.size("facts", 64 * KiB, 1 * GiB, record.facts);
         table.duration("past", seconds(1), hours(24), record.past);
         table.pass_over("syscalls", "'syscalls' has no effect any more: threads share one memory for their calls",
                         "'calls' says how much memory that is");

@@ -38,6 +38,7 @@ public:
                 all.push_back(slot);
         return all;
     }
+    std::vector<bpf::tally> tallies(const capture::ProcessRef & /*process*/) const override { return {}; }
     bpf::thread_slot header(std::uint32_t slot) const override {
         const auto found = slots_.find(slot);
         return found == slots_.end() ? bpf::thread_slot{} : found->second;

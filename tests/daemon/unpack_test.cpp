@@ -30,7 +30,7 @@ constexpr __u32 high_of(unsigned i) {
 }
 
 TEST(Unpack, ASmallCall) {
-    const auto calls = unpack(segment_with(1, {39 | PACKED_RESULT, 5, 70, 4321}));
+    const auto calls = unpack(segment_with(1, {39 | PACKED_RESULT, 5, 70, 4321})).calls;
     ASSERT_THAT(calls, SizeIs(1));
     EXPECT_EQ(calls[0].nr, 39);
     EXPECT_EQ(calls[0].start_ns, 1005u);
@@ -43,7 +43,7 @@ TEST(Unpack, ASmallCall) {
 TEST(Unpack, EverythingThatIsLong) {
     const __u32 head = PACKED_NUMBER | PACKED_COMPAT | PACKED_LONG_AGO | PACKED_LONG | PACKED_RESULT |
                        PACKED_WIDE_RESULT | low_of(0) | high_of(0) | high_of(3) | low_of(5);
-    const auto calls = unpack(segment_with(1, {head, 5, 1, 7, 2, 100'000, 3, 4, 0xa0, 0xa1, 0xd1, 0xf0}));
+    const auto calls = unpack(segment_with(1, {head, 5, 1, 7, 2, 100'000, 3, 4, 0xa0, 0xa1, 0xd1, 0xf0})).calls;
     ASSERT_THAT(calls, SizeIs(1));
     EXPECT_EQ(calls[0].nr, 100'000);
     EXPECT_EQ(calls[0].start_ns, 1005u + (1ull << 32));
@@ -54,12 +54,13 @@ TEST(Unpack, EverythingThatIsLong) {
 }
 
 TEST(Unpack, AnErrorTakesOneWord) {
-    EXPECT_EQ(unpack(segment_with(1, {PACKED_RESULT, 0, 1, static_cast<__u32>(-11)}))[0].ret, -11);
+    EXPECT_EQ(unpack(segment_with(1, {PACKED_RESULT, 0, 1, static_cast<__u32>(-11)})).calls[0].ret, -11);
 }
 
 TEST(Unpack, TheSameAgain) {
-    const auto calls = unpack(
-        segment_with(3, {1 | PACKED_RESULT | low_of(0), 5, 70, 8, 3, PACKED_AGAIN, 20, 71, PACKED_AGAIN, 30, 72}));
+    const auto calls = unpack(segment_with(3, {1 | PACKED_RESULT | low_of(0), 5, 70, 8, 3, PACKED_AGAIN, 20, 71,
+                                               PACKED_AGAIN, 30, 72}))
+                           .calls;
     ASSERT_THAT(calls, SizeIs(3));
     for (const auto &call : calls) {
         EXPECT_EQ(call.nr, 1);
@@ -73,7 +74,7 @@ TEST(Unpack, TheSameAgain) {
 
 TEST(Unpack, NoDuration) {
     const auto calls =
-        unpack(segment_with(2, {PACKED_UNTIMED | PACKED_ARGS_GONE, 5, PACKED_UNTIMED | PACKED_AGAIN, 6}));
+        unpack(segment_with(2, {PACKED_UNTIMED | PACKED_ARGS_GONE, 5, PACKED_UNTIMED | PACKED_AGAIN, 6})).calls;
     ASSERT_THAT(calls, SizeIs(2));
     EXPECT_EQ(calls[0].duration_ns, NO_DURATION);
     EXPECT_EQ(calls[0].flags, bpf::SYSCALL_ARGS_GONE);
@@ -82,9 +83,22 @@ TEST(Unpack, NoDuration) {
 }
 
 TEST(Unpack, WhatIsNotWholeIsLeftOut) {
-    EXPECT_THAT(unpack(segment_with(2, {39 | PACKED_RESULT, 5, 70, 4321, 39 | PACKED_RESULT, 5, 70})), SizeIs(1));
-    EXPECT_THAT(unpack(segment_with(1, {PACKED_AGAIN, 5, 70})), IsEmpty());
-    EXPECT_THAT(unpack(segment_with(0, {})), IsEmpty());
+    EXPECT_THAT(unpack(segment_with(2, {39 | PACKED_RESULT, 5, 70, 4321, 39 | PACKED_RESULT, 5, 70})).calls, SizeIs(1));
+    EXPECT_THAT(unpack(segment_with(1, {PACKED_AGAIN, 5, 70})).calls, IsEmpty());
+    EXPECT_THAT(unpack(segment_with(0, {})).calls, IsEmpty());
+}
+
+TEST(Unpack, AnAddressStandsBehindItsCall) {
+    const __u32 address_of_3_bytes = PACKED_EXTRA | PACKED_ADDRESS << PACKED_EXTRA_KIND_SHIFT | 3;
+    const auto unpacked = unpack(segment_with(
+        3, {42, 5, 70, address_of_3_bytes, 0x636261, PACKED_AGAIN, 20, 71, 39 | PACKED_RESULT, 5, 70, 4321}));
+    ASSERT_THAT(unpacked.calls, SizeIs(3));
+    EXPECT_EQ(unpacked.calls[2].ret, 4321);
+    ASSERT_THAT(unpacked.addresses, SizeIs(1));
+    EXPECT_EQ(unpacked.addresses[0].start_ns, unpacked.calls[0].start_ns);
+    EXPECT_EQ(unpacked.addresses[0].bytes, "abc");
+    // one that goes on beyond the words is none
+    EXPECT_THAT(unpack(segment_with(1, {42, 5, 70, address_of_3_bytes})).addresses, IsEmpty());
 }
 
 TEST(Unpack, AnyWordsAreRead) {
@@ -94,7 +108,7 @@ TEST(Unpack, AnyWordsAreRead) {
         for (auto &word : segment.words)
             word = static_cast<__u32>(random());
         segment.filled = static_cast<std::uint64_t>(random()) << 32 | random();
-        EXPECT_LE(unpack(segment).size(), std::size_t{SEGMENT_WORDS});
+        EXPECT_LE(unpack(segment).calls.size(), std::size_t{SEGMENT_WORDS});
     }
 }
 

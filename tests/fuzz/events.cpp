@@ -36,6 +36,7 @@ public:
                 all.push_back(slot);
         return all;
     }
+    std::vector<bpf::tally> tallies(const capture::ProcessRef & /*process*/) const override { return {}; }
     bpf::thread_slot header(std::uint32_t slot) const override {
         const auto found = rings.find(slot);
         return found == rings.end() ? bpf::thread_slot{} : found->second.slot;
