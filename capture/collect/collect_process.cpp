@@ -1,4 +1,5 @@
 #include "capture/collect/collect_logs.h"
+#include "capture/collect/collect_sockets.h"
 #include "capture/collect/collectors.h"
 #include "capture/os/dir_at.h"
 #include "capture/os/maps.h"
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 
 namespace incident::capture {
 
@@ -21,8 +23,9 @@ struct Target {
     CollectLimits limits;
     ProcessDir dir;
     ProgramRef program;
-    std::string own_pid; // in the process's own namespace; "" until its status is read
-    std::string uids;    // real, effective, saved and of the file system, as status has them
+    std::string own_pid;             // in the process's own namespace; "" until its status is read
+    std::set<std::uint64_t> sockets; // inodes of those that its descriptors are
+    std::string uids;                // real, effective, saved and of the file system, as status has them
 };
 using Shared = std::shared_ptr<Target>;
 
@@ -135,11 +138,13 @@ std::string listed_only(std::size_t done, std::size_t all, const char *what) {
     return done == all ? "" : "cut: " + std::to_string(done) + " of " + std::to_string(all) + " " + what;
 }
 
-std::string fd_line(int links, int infos, std::uint32_t number) {
+std::string fd_line(int links, int infos, std::uint32_t number, std::set<std::uint64_t> &sockets) {
     const std::string name = std::to_string(number);
     const auto link = read_proc_link(links, name.c_str());
     if (!link)
         return ""; // closed since it was listed
+    if (const std::uint64_t inode = socket_inode(*link))
+        sockets.insert(inode);
     std::string line = "{\"fd\":" + name + ",\"target\":" + json_string(*link);
     std::string_view pos, flags;
     const auto info = infos >= 0 ? read_proc_file(infos, name.c_str(), 4096) : fail(std::string());
@@ -149,7 +154,7 @@ std::string fd_line(int links, int infos, std::uint32_t number) {
     return line + "}\n";
 }
 
-Outcome collect_fds(const Target &target, const Deadline &deadline) {
+Outcome collect_fds(Target &target, const Deadline &deadline) {
     const int at = target.dir.live();
     const UniqueFd links(::openat(at, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!links)
@@ -163,7 +168,7 @@ Outcome collect_fds(const Target &target, const Deadline &deadline) {
     for (; done < numbers->size() && done < target.limits.fds; ++done) {
         if (done % 64 == 63 && deadline.passed())
             break;
-        const std::string line = fd_line(links.get(), infos.get(), (*numbers)[done]);
+        const std::string line = fd_line(links.get(), infos.get(), (*numbers)[done], target.sockets);
         if (lines.size() + line.size() > target.limits.file_cap)
             break;
         lines += line;
@@ -317,6 +322,11 @@ void collect_process(const OsRoots &os, const ProcessRef &process, const Collect
         link(target, "cwd"),
         link(target, "root"),
         {"fds", [target](const Deadline &deadline) { return collect_fds(*target, deadline); }},
+        {"sockets",
+         [target](const Deadline &deadline) {
+             constexpr std::uint64_t cap = 8u << 20; // some 50,000 sockets of the namespace
+             return collect_sockets(target->dir.live(), target->sockets, cap, deadline);
+         }},
         {"comms", [target](const Deadline &deadline) { return collect_comms(*target, deadline); }},
         file(target, "limits"),
         file(target, "io"),

@@ -37,9 +37,9 @@ int family_of(std::string_view bytes) {
     return family ? *family : AF_UNSPEC;
 }
 
-std::string family_name(int family) {
-    const std::string_view name = decode::name_in(tables::set_af, static_cast<std::uint64_t>(family));
-    return name.empty() ? std::to_string(family) : std::string(name);
+// "AF_INET"; "" if it is none that is known.
+std::string_view family_name(int family) {
+    return decode::name_in(tables::set_af, static_cast<std::uint64_t>(family));
 }
 
 std::string host_text(const in_addr &address) {
@@ -70,7 +70,8 @@ std::string with_port(std::string host, in_port_t port) {
 
 std::string socket_address_text(std::string_view bytes) {
     const int family = family_of(bytes);
-    std::string text = "{sa_family=" + family_name(family);
+    std::string text = "{sa_family=";
+    text += family_name(family).empty() ? std::to_string(family) : std::string(family_name(family));
     if (family == AF_UNIX) {
         const std::string_view name = local_name(bytes);
         if (!name.empty() && name.front() == '\0')
@@ -113,7 +114,8 @@ std::string peer_text(std::string_view bytes) {
         return fmt::format("AF_NETLINK pid {}", link->nl_pid);
     if (const auto machine = address_of<sockaddr_vm>(bytes); machine && family == AF_VSOCK)
         return fmt::format("vsock {}:{}", machine->svm_cid, machine->svm_port);
-    return family_name(family);
+    const std::string_view name = family_name(family);
+    return name.empty() ? "family " + std::to_string(family) : std::string(name);
 }
 
 void show_address(DecodedCall &call, const std::string &address_text) {

@@ -8,7 +8,7 @@
 
 namespace incident::capture {
 
-FdTable::FdTable(const std::string *listed) {
+FdTable::FdTable(const std::string *listed, const std::string *sockets) {
     constexpr std::string_view head = "{\"fd\":";
     for (const std::string_view line : lines_of(listed ? std::string_view(*listed) : std::string_view{})) {
         int fd = -1;
@@ -16,6 +16,12 @@ FdTable::FdTable(const std::string *listed) {
             std::from_chars(line.data() + head.size(), line.data() + line.size(), fd);
         if (fd >= 0)
             lines_.emplace(fd, line);
+    }
+    for (const std::string_view line : lines_of(sockets ? std::string_view(*sockets) : std::string_view{})) {
+        const auto object = nlohmann::json::parse(line, nullptr, false);
+        if (object.is_object() && object.contains("inode") && object.contains("target") &&
+            object["inode"].is_number_unsigned() && object["target"].is_string())
+            sockets_.emplace("socket:[" + std::to_string(object["inode"].get<std::uint64_t>()) + "]", object["target"]);
     }
 }
 
@@ -26,6 +32,8 @@ const std::string &FdTable::listed_name(int fd, State &state) {
             const auto object = nlohmann::json::parse(line->second, nullptr, false);
             if (object.is_object() && object.contains("target") && object["target"].is_string())
                 state.listed = object["target"].get<std::string>();
+            if (const auto socket = sockets_.find(state.listed); socket != sockets_.end())
+                state.listed = socket->second;
         }
     }
     return state.listed;

@@ -24,8 +24,9 @@ public:
         std::string_view from; // "open" or "end"
     };
 
-    // listed: process/fds, JSON lines {"fd","target",…}; null if it was not collected.
-    explicit FdTable(const std::string *listed);
+    // listed: process/fds, JSON lines {"fd","target",…}; sockets: process/sockets, JSON lines {"inode","target",…};
+    // null if they were not collected.
+    FdTable(const std::string *listed, const std::string *sockets);
 
     // Call it before the replay for every change that will come, so that the last one of each descriptor is known.
     void announce(int fd) { ++state_[fd].changes_to_come; }
@@ -57,6 +58,7 @@ private:
 
     std::unordered_map<int, State> state_;
     std::unordered_map<int, std::string_view> lines_;
+    std::unordered_map<std::string, std::string> sockets_; // by the target that the descriptor's link has
     std::deque<std::pair<std::uint32_t, std::uint32_t>> ranges_to_come_;
     std::uint32_t execs_to_come_ = 0;
 };

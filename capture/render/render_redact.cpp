@@ -180,7 +180,7 @@ std::string Redactor::file(const std::string &bundle_path, const std::string &by
         return lines(bytes, &Redactor::maps_line);
     if (bundle_path == "process/mountinfo")
         return lines(bytes, &Redactor::fields_line);
-    if (bundle_path == "process/fds")
+    if (bundle_path == "process/fds" || bundle_path == "process/sockets")
         return lines(bytes, &Redactor::fds_line);
     return bytes;
 }

@@ -113,11 +113,20 @@ public:
 private:
     static bool is_compat(const bpf::tally &tally) { return tally.flags & bpf::TALLY_COMPAT; }
 
-    // From when on the calls of each thread are there.
+    // From when on the calls of each thread are there, and those of them that name a path.
     void find_beginnings() {
-        for (const ThreadSnapshot &thread : process_.threads)
+        for (const ThreadSnapshot &thread : process_.threads) {
             if (thread.rings && !thread.rings->syscalls.empty())
-                begins_[thread.tid] = thread.rings->syscalls.front().start_ns;
+                calls_begin_[thread.tid] = thread.rings->syscalls.front().start_ns;
+            if (thread.rings && !thread.rings->opens.empty())
+                paths_begin_[thread.tid] = thread.rings->opens.front().record.start_ns;
+        }
+    }
+
+    using Beginnings = std::unordered_map<std::uint32_t, std::uint64_t>; // by tid
+    static bool reach(const Beginnings &beginnings, const bpf::tally &tally) {
+        const auto begins = beginnings.find(tally.tid);
+        return begins != beginnings.end() && begins->second <= tally.last_ns;
     }
 
     // Whether the call, or the event, that met it last stands in the timeline anyway.
@@ -133,8 +142,7 @@ private:
                    within(lineage_of(*process_.entry), [](const auto &record) { return record.t_ns; });
         if (!is_call(tally))
             return false;
-        const auto begins = begins_.find(tally.tid);
-        return begins != begins_.end() && begins->second <= tally.last_ns;
+        return reach(calls_begin_, tally) || (tally.kind == bpf::TALLY_PATH && reach(paths_begin_, tally));
     }
 
     std::string what_of(const bpf::tally &tally) const {
@@ -237,7 +245,7 @@ private:
     const Redactor &redactor_;
     WallClock clock_;
     std::vector<const bpf::tally *> sorted_;
-    std::unordered_map<std::uint32_t, std::uint64_t> begins_; // by tid
+    Beginnings calls_begin_, paths_begin_;
 };
 
 } // namespace

@@ -41,7 +41,7 @@ class Timeline {
 public:
     Timeline(const RenderContext &context, const Redactor &redactor)
         : context_(context), redactor_(redactor), clock_(context.input.clocks),
-          fds_(context.collected.file("process/fds")) {}
+          fds_(context.collected.file("process/fds"), context.collected.file("process/sockets")) {}
 
     std::string render() {
         for (const ThreadSnapshot &thread : context_.input.process.threads)

@@ -135,11 +135,13 @@ Position and flags are those of /proc/PID/fdinfo; flags as open(2) knows them.""
     )
 
     def show(self):
-        entries, shown = bundle().lines("process/fds"), 0
+        entries, shown, sockets = bundle().lines("process/fds"), 0, self.sockets()
         for entry in entries:
             where = text(entry, "pos")
             where = "  at " + where if where else ""
-            write("%6s  %s%s%s" % (text(entry, "fd"), text(entry, "target"), where, self.how(entry)))
+            target = text(entry, "target")
+            target = sockets.get(target, target)
+            write("%6s  %s%s%s" % (text(entry, "fd"), target, where, self.how(entry)))
             shown += 1
         if not shown:
             write("No descriptor was open.")
@@ -147,6 +149,16 @@ Position and flags are those of /proc/PID/fdinfo; flags as open(2) knows them.""
         for collector in items(bundle().incident(), "quality", "collectors"):
             if text(collector, "name") == "fds" and get(collector, "error") not in (None, ""):
                 write(tone("33", "not all: " + text(collector, "error")))
+
+    @staticmethod
+    def sockets():
+        """Whom they talk to, by what the links of descriptors name them."""
+        if not bundle().has("process/sockets"):
+            return {}
+        found = bundle().lines("process/sockets")
+        return {
+            "socket:[%s]" % text(one, "inode"): "%s %s" % (text(one, "target"), text(one, "state")) for one in found
+        }
 
     def how(self, entry):
         try:
