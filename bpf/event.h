@@ -34,7 +34,7 @@ namespace incident::bpf
 #define MEMORY_RECORDS 16
 #define SIGNAL_RECORDS 16
 #define LINEAGE_RECORDS 8
-#define PATH_LAP 4096 /* bytes of path heap before it starts again at 0 */
+#define PATH_LAP 2048 /* bytes of path heap before it starts again at 0 */
 #define PATH_MAX_LEN 4096
 #define ADDRESS_MAX_LEN 128 /* sizeof(struct sockaddr_storage) */
 #define EXE_NAME_LEN 256
@@ -188,7 +188,7 @@ struct thread_slot {
     char comm[COMM_LEN];
     __u64 break_before;     /* mm->brk at the entry of the brk in flight */
     __u32 rules_generation; /* of rules: in another one the bits mean other conditions */
-    __u32 pad1;
+    __u32 address_of;       /* low half of syscalls as it was in the call whose address thread_side.address is */
     /* kept only while a "blocked" rule is loaded */
     __u64 off_ns;     /* left the CPU, not for want of one; 0: it is on, or wants one */
     __u64 blocked_ns; /* how long the wait was that its call in flight has to report */
@@ -1033,7 +1033,7 @@ EVENT_ASSERT(sizeof(struct open_record) == 56);
 EVENT_ASSERT(sizeof(struct memory_record) == 64);
 EVENT_ASSERT(sizeof(struct thread_slot) == 448);
 EVENT_ASSERT(sizeof(struct call_segment) == SEGMENT_BYTES);
-EVENT_ASSERT(sizeof(struct thread_side) == 32 * 56 + 16 * 64 + 8192 + 128);
+EVENT_ASSERT(sizeof(struct thread_side) == 32 * 56 + 16 * 64 + 6144 + 128);
 EVENT_ASSERT(sizeof(struct signal_record) == 80);
 EVENT_ASSERT(sizeof(struct lineage_record) == 40);
 EVENT_ASSERT(sizeof(struct event_header) == 56);

@@ -205,15 +205,16 @@ static __always_inline void keep_call(struct thread_slot *thread, struct syscall
     *(volatile __u64 *)&segment->filled = ((filled >> 32) + 1) << 32 | now;
 }
 
-/* Puts bytes behind the call that was kept last.  from: kernel address. */
-static __noinline int keep_extra(struct thread_slot *thread, __u32 kind, __u64 from, __u32 length)
+/* Puts bytes behind the call that began then, if that was kept.  from: kernel address. */
+static __noinline int keep_extra(struct thread_slot *thread, __u64 start_ns, __u32 kind, __u64 from, __u32 length)
 {
     struct call_segment *segment = segment_at(thread->newest);
     if (!segment || !length || length > ADDRESS_MAX_LEN)
         return 0;
     __u64 filled = segment->filled;
     __u32 used = filled;
-    if (segment->generation != thread->generation || used > SEGMENT_WORDS - PACKED_EXTRA_WORDS_MAX)
+    if (segment->generation != thread->generation || segment->last_ns != start_ns ||
+        used > SEGMENT_WORDS - PACKED_EXTRA_WORDS_MAX)
         return 0; /* the call itself found no place */
     segment->words[used] = PACKED_EXTRA | kind << PACKED_EXTRA_KIND_SHIFT | length;
     bpf_probe_read_kernel(&segment->words[used + 1], length, (void *)from);

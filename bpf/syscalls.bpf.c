@@ -194,14 +194,26 @@ static __always_inline __u32 address_call(__u32 class)
     return (class >> CLASS_ADDRESS_SHIFT) & CLASS_ADDRESS_MASK;
 }
 
-/* Copies the address that the caller has given; its length is 0 where there is none to read. */
+/* thread_side.address is that of the last call from now on. */
+static __always_inline void set_address(struct thread_slot *thread, __u32 length)
+{
+    thread->address_length = length;
+    *(volatile __u32 *)&thread->address_of = thread->syscalls; /* at the end: the daemon may look at any time */
+}
+
+static __always_inline __u32 has_address(const struct thread_slot *thread)
+{
+    return thread->address_of == (__u32)thread->syscalls ? thread->address_length : 0;
+}
+
+/* Copies the address that the caller has given, if it can be read. */
 static __always_inline void read_address(struct thread_slot *thread, struct thread_side *side, __u64 at, __u64 length)
 {
     if (length > ADDRESS_MAX_LEN)
         length = ADDRESS_MAX_LEN;
-    thread->address_length = 0;
+    thread->address_of = 0;
     if (at && length && !bpf_probe_read_user(side->address, length, (void *)at))
-        thread->address_length = length;
+        set_address(thread, length);
 }
 
 /* Of a call whose address is the caller's own: before the call, for afterwards another thread may have changed it. */
@@ -210,7 +222,6 @@ static __noinline int begin_address(struct thread_slot *thread, __u32 slot, stru
     struct thread_side *side = bpf_map_lookup_elem(&sides, &slot);
     if (!side)
         return 0;
-    thread->address_length = 0;
     if (call == ADDRESS_GIVEN)
         read_address(thread, side, record->args[1], (__u32)record->args[2]);
     else if (call == ADDRESS_TO)
@@ -242,25 +253,24 @@ static __noinline int end_address(struct thread_slot *thread, __u32 slot, struct
     ask.value = (__u32)record->args[0];
     int failed = record->ret < 0;
     if (call == ADDRESS_ACCEPTED) {
-        thread->address_length =
-            failed ? 0 : accepted_peer(bpf_get_current_task_btf(), record->ret, side->address, &ask.value);
+        thread->address_of = 0;
+        if (!failed)
+            set_address(thread, accepted_peer(bpf_get_current_task_btf(), record->ret, side->address, &ask.value));
     } else if (call == ADDRESS_MESSAGE) {
-        if (failed)
-            thread->address_length = 0;
-        else
+        if (!failed)
             read_message_name(thread, side, record);
     } else if (call == ADDRESS_FROM) {
         __u32 length = 0;
         if (!failed && record->args[4])
             bpf_probe_read_user(&length, sizeof(length), (void *)record->args[5]);
         read_address(thread, side, record->args[4], length);
-    } else if (!thread->address_length) { /* its page was not there at the entry, or nobody has seen that */
+    } else if (!has_address(thread)) { /* its page was not there at the entry, or nobody has seen that */
         begin_address(thread, slot, record, call);
     }
-    __u32 length = thread->address_length;
+    __u32 length = has_address(thread);
     if (!length || length > ADDRESS_MAX_LEN)
         return 0;
-    keep_extra(thread, PACKED_ADDRESS, (__u64)side->address, length);
+    keep_extra(thread, record->start_ns, PACKED_ADDRESS, (__u64)side->address, length);
     __u16 *port = (__u16 *)(side->address + 2), said = *port, family = *(__u16 *)side->address;
     int without_port = call == ADDRESS_ACCEPTED && (family == AF_INET_FAMILY || family == AF_INET6_FAMILY);
     if (without_port) /* each of a client's connections has another */
@@ -651,8 +661,6 @@ int BPF_PROG(record_exit, struct pt_regs *regs, long ret)
     class &= CLASS_KEEPS;
     if (!class)
         return 0;
-    if (!entered)
-        thread->address_length = 0;
     if (!entered && (class & CLASS_PATH_MASK))
         return whole_path(thread, slot, record, class);
     end_call(thread, slot, record, class);

@@ -306,7 +306,7 @@ static __noinline struct thread_slot *take_slot(struct task_struct *task, __u32 
     thread->refused = 0;
     thread->granted = 0;
     thread->memory_level = thread->descriptor_level = 0;
-    thread->address_length = 0;
+    thread->address_of = 0;
     thread->share = share;
     __sync_fetch_and_add(&share_at(share)->slots, 1);
     thread->since_birth = recording_since_boot_ns && thread->thread_start_boot_ns >= recording_since_boot_ns;

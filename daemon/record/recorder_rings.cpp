@@ -77,7 +77,8 @@ void keep_addresses_of(const std::vector<bpf::syscall_record> &calls, std::vecto
 // Of the call in flight, where it is the caller who gives one.
 std::optional<capture::CallAddress> address_in_flight(const bpf::thread_slot &thread, const bpf::thread_side &side) {
     const unsigned call = thread.after >> CLASS_ADDRESS_SHIFT & CLASS_ADDRESS_MASK;
-    if (!thread.in_call || !thread.address_length || (call != bpf::ADDRESS_GIVEN && call != bpf::ADDRESS_TO))
+    if (!thread.in_call || thread.address_of != static_cast<__u32>(thread.syscalls) || !thread.address_length ||
+        (call != bpf::ADDRESS_GIVEN && call != bpf::ADDRESS_TO))
         return std::nullopt;
     return capture::CallAddress{thread.call[(thread.syscalls - 1) & 1].start_ns,
                                 {side.address, std::min<std::size_t>(thread.address_length, ADDRESS_MAX_LEN)}};
