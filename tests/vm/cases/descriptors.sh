@@ -1,5 +1,6 @@
 #!/bin/bash
 # a process with fifty thousand descriptors dies: as many are listed as there is time for, and the bundle says how many
+# kernels: 6.1 backports
 # shellcheck source=tests/vm/lib/case.sh
 . /host/lib.sh
 COUNT=50000

@@ -1,5 +1,6 @@
 #!/bin/bash
 # the machine sleeps while incidentd records: crashes before, at and after it have the times of then
+# kernels: 6.1 backports
 # late: it sleeps for half a minute
 # shellcheck source=tests/vm/lib/case.sh
 . "${0%/*}/lib.sh"
