@@ -3,10 +3,13 @@
 #include "capture/collect/collectors.h"
 #include "capture/os/dir_at.h"
 #include "capture/os/maps.h"
+#include "capture/os/number.h"
 #include "capture/os/proc_file.h"
 #include "capture/os/process_dir.h"
 
+#include <dirent.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <memory>
@@ -154,34 +157,68 @@ std::string fd_line(int links, int infos, std::uint32_t number, std::set<std::ui
     return line + "}\n";
 }
 
+struct Listed {
+    std::vector<std::uint32_t> numbers;
+    std::size_t all = 0; // more than numbers, if the kernel said how many there are
+    bool whole = false;
+};
+
+// A few names at a time: the kernel makes an inode for each descriptor that it lists, and a process may have a million.
+Result<Listed> list_fds(int links, const Deadline &deadline) {
+    Listed listed;
+    alignas(dirent64) char names[4096];
+    do {
+        const ssize_t bytes = retry([&] { return ::getdents64(links, names, sizeof names); });
+        if (bytes < 0)
+            return fail(Error::system("fd"));
+        listed.whole = bytes == 0;
+        for (ssize_t at = 0; at < bytes;) {
+            const auto *entry = reinterpret_cast<const dirent64 *>(names + at);
+            if (const auto number = whole_number<std::uint32_t>(static_cast<const char *>(entry->d_name)))
+                listed.numbers.push_back(*number);
+            at += entry->d_reclen;
+        }
+    } while (!listed.whole && !deadline.passed());
+    listed.all = listed.numbers.size();
+    struct stat st;
+    if (!listed.whole && ::fstat(links, &st) == 0) // since 6.2
+        listed.all = std::max(listed.all, static_cast<std::size_t>(st.st_size));
+    std::ranges::sort(listed.numbers);
+    return listed;
+}
+
+// So that those behind it have their time too, it may take half of what is left, and for the list half of that.
 Outcome collect_fds(Target &target, const Deadline &deadline) {
     const int at = target.dir.live();
     const UniqueFd links(::openat(at, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
     if (!links)
         return failed(Error::system("fd"));
     const UniqueFd infos(::openat(at, "fdinfo", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    const auto numbers = numbers_in(at, "fd");
-    if (!numbers)
-        return failed(numbers.error());
+    const Deadline own = deadline.share(2);
+    const auto listed = list_fds(links.get(), deadline.share(4));
+    if (!listed)
+        return failed(listed.error());
+    const std::vector<std::uint32_t> &numbers = listed->numbers;
     std::string lines;
     std::size_t done = 0, written = 0;
-    for (; done < numbers->size() && done < target.limits.fds; ++done) {
-        if (done % 64 == 63 && deadline.passed())
+    for (; done < numbers.size() && done < target.limits.fds; ++done) {
+        if (done % 64 == 63 && own.passed())
             break;
-        const std::string line = fd_line(links.get(), infos.get(), (*numbers)[done], target.sockets);
+        const std::string line = fd_line(links.get(), infos.get(), numbers[done], target.sockets);
         if (lines.size() + line.size() > target.limits.file_cap)
             break;
         lines += line;
         written += !line.empty();
     }
-    if (!has_descriptors(target)) {
-        if (written == 0)
-            return {false, "fd: empty, the process has no descriptors any more", {}};
-        return {true,
-                listed_only(written, numbers->size(), "descriptors, then the process let go of them"),
-                {{"process/fds", std::move(lines)}}};
-    }
-    return {true, listed_only(done, numbers->size(), "descriptors"), {{"process/fds", std::move(lines)}}};
+    const bool gone = !has_descriptors(target);
+    if (gone && written == 0)
+        return {false, "fd: empty, the process has no descriptors any more", {}};
+    const std::size_t had = gone ? written : done;
+    const char *what = gone ? "descriptors, then the process let go of them" : "descriptors";
+    std::string cut = listed->whole || listed->all > numbers.size()
+                          ? listed_only(had, listed->all, what)
+                          : "cut: " + std::to_string(had) + " of more than " + std::to_string(listed->all) + " " + what;
+    return {true, std::move(cut), {{"process/fds", std::move(lines)}}};
 }
 
 Outcome collect_comms(const Target &target, const Deadline &deadline) {

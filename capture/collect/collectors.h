@@ -23,8 +23,12 @@ public:
     explicit Deadline(std::chrono::milliseconds span) : at_(Clock::now() + span) {}
     Clock::time_point at() const { return at_; }
     bool passed() const { return Clock::now() >= at_; }
+    // Passes when a part of what is left has.
+    Deadline share(int part) const { return Deadline(Clock::now() + (at_ - Clock::now()) / part); }
 
 private:
+    explicit Deadline(Clock::time_point at) : at_(at) {}
+
     Clock::time_point at_;
 };
 

@@ -90,7 +90,7 @@ struct CostRecord {
 
 // The machine slept, or its clock was set, while the daemon ran.
 struct ClockChange {
-    MonotonicTime at; // when that was noticed, some milliseconds later
+    MonotonicTime at; // what is earlier was before it; of a set clock, when that was noticed, some milliseconds later
     BootTime at_boot;
     std::uint64_t slept_ns = 0; // CLOCK_BOOTTIME went on, CLOCK_MONOTONIC stood still
     std::int64_t set_by_ns = 0; // CLOCK_REALTIME; negative: backwards
@@ -105,15 +105,30 @@ struct Clocks {
     std::string boot_id;              // 32 hex digits
     std::vector<ClockChange> changes; // before these readings, oldest first
 
-    // As the clock goes now: to compare with what others have timed just now.
-    WallTime wall_of(MonotonicTime t) const { return realtime + (t.ns - monotonic.ns); }
+    // As the clock goes now: to compare with what others have timed just now.  A sleep has not set the clock: what was
+    // before it is told as of then.
+    WallTime wall_of(MonotonicTime t) const {
+        WallTime wall = realtime + (t.ns - monotonic.ns);
+        for (const ClockChange &change : changes)
+            if (t < change.at)
+                wall = wall - change.slept_ns;
+        return wall;
+    }
     WallTime wall_of(BootTime t) const { return realtime + (t.ns - boottime.ns); }
+    // The same instant by the clock that stands still in a sleep.
+    MonotonicTime monotonic_of(BootTime t) const {
+        MonotonicTime same = monotonic + (t.ns - boottime.ns);
+        for (const ClockChange &change : changes)
+            if (t < change.at_boot)
+                same = same + change.slept_ns;
+        return same;
+    }
     // What the clock showed then.  Computed modulo 2^64, as all of this.
     WallTime shown_at(MonotonicTime t) const {
         WallTime shown = wall_of(t);
         for (const ClockChange &change : changes)
             if (t < change.at)
-                shown = shown - (change.slept_ns + static_cast<std::uint64_t>(change.set_by_ns));
+                shown = shown - static_cast<std::uint64_t>(change.set_by_ns);
         return shown;
     }
     WallTime shown_at(BootTime t) const {

@@ -104,6 +104,9 @@ struct CorePrecheck {
     bool listener = true;     // /run/systemd/coredump accepts
 };
 std::string no_core_reason(const CorePrecheck &precheck);
+// "" or what the kernel logged about the time of the death that may be the reason.  It does not say whose core that
+// was, so it proves nothing: a core may still come.
+std::string no_handler_hint(const CorePrecheck &precheck);
 // Whether somebody listens on /run/systemd/coredump.  It reads /proc/1/net/unix, because a connection would start a
 // systemd-coredump.
 bool coredump_socket_listens(const OsRoots &os = {});

@@ -12,7 +12,9 @@
 #include <signal.h>
 
 #include <array>
+#include <chrono>
 #include <cstring>
+#include <vector>
 
 namespace incident::capture {
 
@@ -124,11 +126,15 @@ std::chrono::microseconds time_of(std::string_view line) {
     return std::chrono::seconds(*seconds) + std::chrono::microseconds(*micros);
 }
 
-// Lines as host/kernel_log has them: "[sec.usec] <prio> text".
-std::string kernel_reason(std::string_view log, std::uint32_t pid, std::uint32_t ns_pid, MonotonicTime died) {
+// What the kernel itself has logged since the death.  Lines are as host/kernel_log has them: "[sec.usec] <prio> text".
+struct KernelLine {
+    std::chrono::microseconds time;
+    std::string_view text;
+};
+std::vector<KernelLine> kernel_lines(std::string_view log, MonotonicTime died) {
     constexpr std::chrono::seconds slack(1);
     const auto since = died.ns == 0 ? std::chrono::microseconds(0) : kernel_log_since(died, slack);
-    std::string reason; // the last one: an earlier one may be of an earlier process
+    std::vector<KernelLine> lines;
     for (const std::string_view line : lines_of(log)) {
         const std::size_t open = line.find("] <"), close = line.find("> ", open);
         if (open == std::string_view::npos || close == std::string_view::npos)
@@ -136,13 +142,18 @@ std::string kernel_reason(std::string_view log, std::uint32_t pid, std::uint32_t
         // Facility 0 is the kernel's; the others were written by programs.
         if (whole_number<unsigned>(line.substr(open + 3, close - open - 3)).value_or(8) > 7)
             continue;
-        if (time_of(line) < since)
-            continue;
-        const std::string_view text = line.substr(close + 2);
-        // task_tgid_vnr(): the pid as the process's own namespace counts.
-        if (std::string found = complaint_in(text, ns_pid != 0 ? ns_pid : pid); !found.empty())
-            reason = std::move(found);
+        if (const auto time = time_of(line); time >= since)
+            lines.push_back({time, line.substr(close + 2)});
     }
+    return lines;
+}
+
+std::string kernel_reason(std::string_view log, std::uint32_t pid, std::uint32_t ns_pid, MonotonicTime died) {
+    std::string reason; // the last one: an earlier one may be of an earlier process
+    for (const KernelLine &line : kernel_lines(log, died))
+        // task_tgid_vnr(): the pid as the process's own namespace counts.
+        if (std::string found = complaint_in(line.text, ns_pid != 0 ? ns_pid : pid); !found.empty())
+            reason = std::move(found);
     return reason;
 }
 
@@ -164,6 +175,17 @@ std::string no_core_reason(const CorePrecheck &precheck) {
         return why;
     if (!precheck.listener)
         return "nothing listens on " + std::string(SOCKET) + " (is systemd-coredump.socket active?)";
+    return "";
+}
+
+std::string no_handler_hint(const CorePrecheck &precheck) {
+    constexpr std::chrono::seconds about(10);
+    const std::chrono::microseconds until = std::chrono::microseconds(precheck.died.ns / 1000) + about;
+    // do_coredump() in 6.1.  Since 6.12 the line names the process: no_core_reason().
+    for (const KernelLine &line : kernel_lines(precheck.kernel_log, precheck.died))
+        if (line.time <= until && line.text.starts_with("Core dump to |") && line.text.ends_with(" pipe failed"))
+            return "the kernel logged about then that it could not start the handler of a core, which it cannot while "
+                   "the machine falls asleep or wakes up";
     return "";
 }
 

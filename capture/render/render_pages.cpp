@@ -116,9 +116,9 @@ private:
     // When the process was born, by the clock of the records; 0: not known.
     std::uint64_t born_ns() const {
         const Clocks &clocks = input_.clocks;
-        const std::uint64_t slept = clocks.boottime.ns - std::min(clocks.boottime.ns, clocks.monotonic.ns);
-        const std::uint64_t born = process_.event.h.process_start_boot_ns;
-        return born - std::min(born, slept);
+        const BootTime start{process_.event.h.process_start_boot_ns};
+        const MonotonicTime born = clocks.monotonic_of(start);
+        return start.ns == 0 || born > clocks.monotonic ? 0 : born.ns;
     }
 
     void not_before(std::uint64_t t_ns) { from_ns_ = std::max(from_ns_, t_ns); }

@@ -60,13 +60,17 @@ void ClockChanges::note(const capture::Clocks &now) const {
     const std::int64_t passed = difference(now.monotonic.ns, last_.monotonic.ns);
     const std::int64_t slept = difference(now.boottime.ns, last_.boottime.ns) - passed;
     const std::int64_t set = difference(now.realtime.ns, last_.realtime.ns) - passed - slept;
-    last_ = now;
+    const capture::MonotonicTime before = std::exchange(last_, now).monotonic;
     if (slept < jump_ns && std::abs(set) < jump_ns)
         return;
+    capture::MonotonicTime at = now.monotonic;
+    if (slept >= jump_ns && thawed_)
+        if (const auto thawed = thawed_(); thawed > before && thawed < now.monotonic)
+            at = thawed;
     if (changes_.size() == most)
         changes_.erase(changes_.begin());
-    changes_.push_back({now.monotonic, now.boottime, slept < jump_ns ? 0 : static_cast<std::uint64_t>(slept),
-                        std::abs(set) < jump_ns ? 0 : set});
+    changes_.push_back({at, now.boottime - (now.monotonic.ns - at.ns),
+                        slept < jump_ns ? 0 : static_cast<std::uint64_t>(slept), std::abs(set) < jump_ns ? 0 : set});
 }
 
 capture::Clocks ClockChanges::read(std::string boot_id) const {

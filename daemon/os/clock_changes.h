@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace incident::daemon {
@@ -17,6 +18,11 @@ public:
     // The three clocks, read for tests in another way.
     using Read = std::function<capture::Clocks()>;
     explicit ClockChanges(Read read = {});
+
+    // Who knows when processes ran again after the last sleep (0: nobody).  Without it a sleep is told as of when it
+    // was noticed, and what happened meanwhile as of before it.
+    using Thawed = std::function<capture::MonotonicTime()>;
+    void tell_thawed(Thawed thawed) { thawed_ = std::move(thawed); }
 
     // With the changes so far, also those that look() has not seen yet.
     capture::Clocks read(std::string boot_id) const override;
@@ -34,6 +40,7 @@ private:
     bool arm();
 
     Read read_;
+    Thawed thawed_;
     UniqueFd timer_;
     mutable capture::Clocks last_;
     mutable std::vector<capture::ClockChange> changes_; // oldest first

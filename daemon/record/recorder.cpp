@@ -226,6 +226,10 @@ Status Recorder::consume(const OnEvent &on_event) {
     return {};
 }
 
+capture::MonotonicTime Recorder::thawed_at() const {
+    return {std::atomic_ref<__u64>(impl_->skeleton->bss->thawed_ns).load()};
+}
+
 Result<UniqueFd> Recorder::count_run_times() {
     auto on = impl_->attacher->ask({.what = AttachRequest::What::CountRunTimes});
     if (!on)
@@ -289,7 +293,7 @@ std::vector<capture::ProbeState> Recorder::probes() const {
     bpf_object__for_each_program(program, impl_->skeleton->obj) {
         const std::string name = bpf_program__name(program);
         const bool core = is_core_program(name);
-        const bool attached = core || impl_->links.contains(name);
+        const bool attached = (core && !impl_->lacking.contains(name)) || impl_->links.contains(name);
         if (!attached && !impl_->lacking.contains(name))
             continue; // no rule wants it
         capture::ProbeState probe{bpf_program__section_name(program), attached ? "active" : "unavailable",

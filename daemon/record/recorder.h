@@ -106,6 +106,9 @@ public:
     // condition is wanted is not listed.
     const std::map<std::string, FamilyState> &families() const;
     std::optional<TracepointName> tracepoint(std::uint32_t number) const override;
+    // When processes ran again after the last sleep of the machine, or after one that failed; 0: never, or the kernel
+    // does not tell.
+    capture::MonotonicTime thawed_at() const;
     // Allows so many captures in the context of a living thread until the next call.
     void allow_captures(std::uint32_t count);
     // Tells the kernel side whether it may make this process dump core on its own.

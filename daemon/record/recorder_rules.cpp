@@ -19,6 +19,8 @@ namespace {
 // The programs that are always attached; all others only while a rule wants them.
 constexpr std::string_view core_programs[] = {"record_exit",    "process_fork",  "process_exec", "process_exit",
                                               "process_rename", "process_moved", "signal_sent",  "signal_taken"};
+// Attached where the kernel has its tracepoint: where a machine can sleep.
+constexpr std::string_view sleep_program = "machine_thaws";
 // Attached while calls are to have durations.
 constexpr const char *entry_program = "record_enter";
 
@@ -34,7 +36,7 @@ const Family families_of_programs[] = {
 } // namespace
 
 bool is_core_program(std::string_view name) {
-    return std::ranges::find(core_programs, name) != std::end(core_programs);
+    return name == sleep_program || std::ranges::find(core_programs, name) != std::end(core_programs);
 }
 
 // A tracepoint the kernel has not (CONFIG_MEMCG off, …) must not keep the rest from loading.
@@ -48,7 +50,7 @@ void Recorder::Impl::leave_out_what_is_missing() {
         const std::string name = bpf_program__name(program);
         if (std::ranges::find(core_programs, name) != std::end(core_programs))
             continue;
-        bpf_program__set_autoattach(program, false);
+        bpf_program__set_autoattach(program, name == sleep_program);
         constexpr std::string_view prefix = "tp_btf/";
         if (!kernel || !section.starts_with(prefix))
             continue;

@@ -143,6 +143,7 @@ Status Daemon::divide_rights() {
     if (!recorder)
         return fail(recorder.error());
     recorder_.emplace(std::move(*recorder));
+    clock_.tell_thawed([this] { return recorder_ ? recorder_->thawed_at() : capture::MonotonicTime{}; });
     recorder_->leave_out_self();
     auto processes = DeliveryProcesses::start(options_.state, config_);
     if (!processes)

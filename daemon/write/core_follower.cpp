@@ -121,6 +121,8 @@ void CoreFollower::ask_kernel_log(Waiting &waiting) const {
     waiting.log_seen_ns = log_read_ns_;
     waiting.precheck.kernel_log = kernel_log_;
     waiting.reason = capture::no_core_reason(waiting.precheck);
+    if (waiting.hint.empty())
+        waiting.hint = capture::no_handler_hint(waiting.precheck);
     waiting.precheck.kernel_log.clear();
 }
 
@@ -158,9 +160,12 @@ std::optional<capture::CoreLink> CoreFollower::look_for_core(Waiting &waiting, s
         return std::nullopt;
     if (!found)
         return no_core(std::move(found.error().what));
-    return no_core(fmt::format("no journal entry of systemd-coredump within {} s of the death{}",
-                               (now_ns - waiting.since_ns) / 1'000'000'000,
-                               found->rejected.empty() ? "" : "; " + found->rejected));
+    std::string why = fmt::format("no journal entry of systemd-coredump within {} s of the death",
+                                  (now_ns - waiting.since_ns) / 1'000'000'000);
+    for (const std::string &more : {waiting.hint, found->rejected})
+        if (!more.empty())
+            why += "; " + more;
+    return no_core(std::move(why));
 }
 
 std::vector<FoundCore> CoreFollower::look(std::uint64_t now_ns) {

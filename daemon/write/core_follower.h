@@ -67,6 +67,7 @@ private:
         bool journal_changed = true;                   // since then
         std::uint64_t log_seen_ns = 0;                 // which reading of the kernel's log the reason is from
         std::string reason{};                          // why there is no core, by that log; "": it says nothing
+        std::string hint{};                            // what that log says about the time, of whomever
         bool may_be_in_log(std::uint64_t at_ns) const; // whether the kernel had enough time to log it by then
     };
     void ask_kernel_log(Waiting &waiting) const;

@@ -7,6 +7,8 @@
 #include <sys/uio.h>
 #include <systemd/sd-journal.h>
 
+#include <optional>
+
 namespace incident::daemon {
 
 namespace {
@@ -46,6 +48,25 @@ private:
     std::vector<std::string> fields_;
 };
 
+// What the clock showed at the trigger, in ns; nullopt: the clocks are not known.
+std::optional<std::int64_t> shown_at_trigger(const Json &clocks) {
+    const Json &trigger = at(clocks, {"trigger_ns"}), &monotonic = at(clocks, {"monotonic_ns"}),
+               &realtime = at(clocks, {"realtime_ns"}), &changes = at(clocks, {"changes"});
+    if (!trigger.is_number_integer() || !monotonic.is_number_integer() || !realtime.is_number_integer())
+        return std::nullopt;
+    const auto instant = trigger.get<std::int64_t>();
+    std::int64_t shown = instant + realtime.get<std::int64_t>() - monotonic.get<std::int64_t>();
+    for (const Json &change : changes) { // which the machine slept through, or the clock was set by, after it
+        const Json &when = at(change, {"t_ns"});
+        if (!when.is_number_integer() || when.get<std::int64_t>() <= instant)
+            continue;
+        for (const char *by : {"slept_ns", "set_by_ns"})
+            if (const Json &ns = at(change, {by}); ns.is_number_integer())
+                shown -= ns.get<std::int64_t>();
+    }
+    return shown;
+}
+
 // The core of a process that died, in systemd-coredump's own words (coredump.c, submit_coredump()).
 void add_coredump_fields(Fields &fields, const Json &incident) {
     const Json &process = at(incident, {"process"}), &signal = at(incident, {"signal"}), &core = at(incident, {"core"});
@@ -54,13 +75,8 @@ void add_coredump_fields(Fields &fields, const Json &incident) {
     fields.add("COREDUMP_GID", text(at(process, {"gid"})));
     fields.add("COREDUMP_SIGNAL", text(at(signal, {"number"})));
     fields.add("COREDUMP_SIGNAL_NAME", text(at(signal, {"name"})));
-    const Json &clocks = at(incident, {"clocks"});
-    const Json &trigger = at(clocks, {"trigger_ns"}), &monotonic = at(clocks, {"monotonic_ns"}),
-               &realtime = at(clocks, {"realtime_ns"});
-    if (trigger.is_number_integer() && monotonic.is_number_integer() && realtime.is_number_integer())
-        fields.add("COREDUMP_TIMESTAMP", std::to_string((trigger.get<std::int64_t>() + realtime.get<std::int64_t>() -
-                                                         monotonic.get<std::int64_t>()) /
-                                                        1000));
+    if (const auto shown = shown_at_trigger(at(incident, {"clocks"})))
+        fields.add("COREDUMP_TIMESTAMP", std::to_string(*shown / 1000));
     fields.add("COREDUMP_COMM", text(at(process, {"comm"})));
     fields.add("COREDUMP_EXE", text(at(process, {"exe"})));
     fields.add("COREDUMP_CMDLINE", text(at(process, {"cmdline"})));

@@ -31,6 +31,27 @@ std::uint64_t number_at(const capture::Json &object, const char *key) {
     return value.is_number_unsigned() ? value.get<std::uint64_t>() : 0;
 }
 
+// As render_incident.cpp writes them.
+capture::Clocks clocks_of(const capture::Json &times) {
+    capture::Clocks clocks;
+    clocks.monotonic = {number_at(times, "monotonic_ns")};
+    clocks.boottime = {number_at(times, "boottime_ns")};
+    clocks.realtime = {number_at(times, "realtime_ns")};
+    const capture::Json &changes = capture::member(times, "changes");
+    std::uint64_t slept_since = 0;
+    for (auto change = changes.rbegin(); change != changes.rend(); ++change) { // the newest first
+        capture::ClockChange &read = clocks.changes.emplace_back();
+        read.at = {number_at(*change, "t_ns")};
+        read.at_boot = clocks.boottime - (clocks.monotonic.ns - read.at.ns) - slept_since;
+        read.slept_ns = number_at(*change, "slept_ns");
+        if (const capture::Json &set = capture::member(*change, "set_by_ns"); set.is_number_integer())
+            read.set_by_ns = set.get<std::int64_t>();
+        slept_since += read.slept_ns;
+    }
+    std::ranges::reverse(clocks.changes);
+    return clocks;
+}
+
 std::string text_at(const capture::Json &object, const char *key) {
     const capture::Json &value = capture::member(object, key);
     return value.is_string() ? value.get<std::string>() : std::string();
@@ -79,10 +100,7 @@ std::optional<WantedWords> words_left_over(const capture::Bundle &bundle, std::u
     const capture::Json &process = capture::member(document, "process"), &times = capture::member(document, "clocks");
     if (text_at(capture::member(document, "last_words"), "state") != "pending")
         return std::nullopt;
-    capture::Clocks clocks;
-    clocks.monotonic = {number_at(times, "monotonic_ns")};
-    clocks.boottime = {number_at(times, "boottime_ns")};
-    clocks.realtime = {number_at(times, "realtime_ns")};
+    const capture::Clocks clocks = clocks_of(times);
     const auto pid = static_cast<std::uint32_t>(number_at(process, "pid"));
     WantedWords wanted;
     wanted.bundle = bundle.name();

@@ -1,6 +1,7 @@
 #include "capture/collect/collect.h"
 #include "capture/collect/hanging.h"
 #include "capture/os/proc_stat.h"
+#include "capture/os/unique_fd.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,6 +11,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -388,6 +390,37 @@ TEST_F(CollectLive, AllThereIsToKnow) {
     EXPECT_THAT(file(into, "process/comms"), AllOf(HasSubstr("\"a) S 1 (b\""), HasSubstr("\"second\"")));
     EXPECT_THAT(file(into, "process/ns"), HasSubstr("pid pid:["));
     EXPECT_THAT(into.results, Contains(Field(&CollectorResult::us, testing::Gt(0u))));
+}
+
+// As many as are allowed here; for more, the machine is too fast or too slow.  See tests/vm/cases/descriptors.sh.
+TEST(CollectProcess, ManyDescriptorsAreListedAsLongAsThereIsTime) {
+    rlimit before{};
+    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+    const rlimit more{std::min<rlim_t>(before.rlim_max, 50'000), before.rlim_max};
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &more), 0);
+    std::vector<UniqueFd> many;
+    while (UniqueFd next{::open("/dev/null", O_RDONLY | O_CLOEXEC)})
+        many.push_back(std::move(next));
+    many.resize(many.size() - 16);
+    const auto own = identify({}, static_cast<std::uint32_t>(::getpid()));
+    ASSERT_TRUE(own);
+    for (const int deadline_ms : {2, 10, 60'000}) {
+        CollectLimits limits;
+        limits.deadline = std::chrono::milliseconds(deadline_ms);
+        Collected into;
+        collect_process({}, {static_cast<std::uint32_t>(::getpid()), {own->start_ticks * TICK}}, limits, into);
+        const CollectorResult *fds = result(into, "fds");
+        ASSERT_NE(fds, nullptr);
+        const auto listed = static_cast<std::size_t>(std::ranges::count(file(into, "process/fds"), '\n'));
+        if (deadline_ms == 60'000) {
+            EXPECT_EQ(fds->error, "");
+            EXPECT_GT(listed, many.size());
+        } else if (fds->ok && !fds->error.empty()) {
+            EXPECT_THAT(fds->error, testing::StartsWith("cut: " + std::to_string(listed) + " of "));
+        }
+    }
+    many.clear();
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 TEST_F(CollectLive, NothingOfAnotherProgram) {

@@ -103,6 +103,23 @@ TEST(CorePrecheck, TheKernelSaidSo) {
     EXPECT_EQ(log("[1.000000] <4> Pid 1234(app) over core_pipe_limit\n", 7), "") << "somebody else's";
 }
 
+TEST(CorePrecheck, AHandlerThatCouldNotBeStartedIsAHint) {
+    const std::string line = "[100.500000] <6> Core dump to |/lib/systemd/systemd-coredump pipe failed\n";
+    const auto hint = [](const std::string &log, std::uint64_t died_s) {
+        CorePrecheck f = facts();
+        f.kernel_log = log;
+        f.died.ns = died_s * 1'000'000'000;
+        EXPECT_EQ(no_core_reason(f), "") << "it may be of another process";
+        return no_handler_hint(f);
+    };
+    EXPECT_THAT(hint(line, 100), HasSubstr("could not start the handler"));
+    EXPECT_THAT(hint(line, 91), HasSubstr("could not start the handler"));
+    EXPECT_EQ(hint(line, 90), "") << "long after";
+    EXPECT_EQ(hint(line, 102), "") << "before";
+    EXPECT_EQ(hint("[100.500000] <14> Core dump to |/x pipe failed\n", 100), "") << "a program wrote it";
+    EXPECT_EQ(hint("[100.500000] <6> Core dump to |/x aborted\n", 100), "");
+}
+
 TEST(CorePrecheck, NobodyElsesWordsCount) {
     const auto log = [](const std::string &text) { return reason([&](auto &f) { f.kernel_log = text; }); };
     for (const char *line :

@@ -107,6 +107,10 @@ TEST(RenderTold, WhatIsKnownOfMemoryBeginsWithTheProcess) {
     made.input.process.entry.reset(); // it was gone before it was looked up
     // born at 7 s of the clock that counts suspends, 5 s of which had passed
     EXPECT_EQ(made.incident()["pages"]["from_ns"], 2 * second);
+    // of which three passed later, in a sleep that it lived to see
+    made.input.clocks.changes = {{{8 * second}, {13 * second}, 3 * second, 0}};
+    EXPECT_EQ(made.incident()["pages"]["from_ns"], 5 * second);
+    made.input.clocks.changes.clear();
     made.input.process.event.h.process_start_boot_ns = 0;
     EXPECT_TRUE(made.incident()["pages"]["from_ns"].is_null());
 }

@@ -50,8 +50,38 @@ TEST_F(MovedClocks, WhatWasBeforeASleepStaysThere) {
     EXPECT_EQ(read.shown_at(capture::BootTime{109 * a_second}).ns, that_day + 9 * a_second);
     EXPECT_EQ(read.shown_at(capture::BootTime{112 * a_second + 8 * an_hour}).ns,
               that_day + 12 * a_second + 8 * an_hour);
-    EXPECT_EQ(read.wall_of(capture::MonotonicTime{109 * a_second}).ns, that_day + 9 * a_second + 8 * an_hour)
-        << "as the clock goes now";
+    for (const std::uint64_t before : {101, 109}) // the clock was not set: as it goes now is as it went then
+        EXPECT_EQ(read.wall_of(capture::MonotonicTime{before * a_second}).ns, that_day + (before - 100) * a_second);
+    EXPECT_EQ(read.monotonic_of(capture::BootTime{109 * a_second}).ns, 109 * a_second);
+    EXPECT_EQ(read.monotonic_of(capture::BootTime{112 * a_second + 8 * an_hour}).ns, 112 * a_second);
+}
+
+TEST_F(MovedClocks, WhatCameAfterASleepThatIsNoticedLateIsAfterIt) {
+    capture::MonotonicTime thawed{};
+    clock.tell_thawed([&] { return thawed; });
+    pass(10 * a_second);
+    clock.look();
+    pass(a_second / 4);
+    sleep(8 * an_hour);
+    pass(a_second / 4);
+    thawed = now.monotonic;
+    pass(5 * a_second); // the daemon has not run
+    const auto read = clock.read("");
+    ASSERT_EQ(read.changes.size(), 1u);
+    EXPECT_EQ(read.changes[0].at, thawed);
+    EXPECT_EQ(read.changes[0].at_boot.ns, thawed.ns + 8 * an_hour);
+    const capture::MonotonicTime asleep = thawed - a_second / 4, awake = thawed + 1;
+    EXPECT_EQ(read.shown_at(asleep).ns, that_day + 10 * a_second + a_second / 4);
+    EXPECT_EQ(read.shown_at(awake).ns, that_day + 10 * a_second + a_second / 2 + 8 * an_hour + 1);
+}
+
+TEST_F(MovedClocks, AnEarlierWakingIsNotThatOfThisSleep) {
+    clock.tell_thawed([] { return capture::MonotonicTime{99 * a_second}; });
+    pass(10 * a_second);
+    clock.look();
+    sleep(8 * an_hour);
+    pass(1);
+    EXPECT_EQ(clock.read("").changes.at(0).at, now.monotonic) << "when it was noticed";
 }
 
 TEST_F(MovedClocks, WhatWasBeforeTheClockWasSetIsToldAsItShowedThen) {

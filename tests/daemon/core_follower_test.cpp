@@ -114,6 +114,20 @@ TEST_F(Cores, WhatTheKernelSaysEndsTheSearch) {
     EXPECT_EQ(follower.count(), 1u);
 }
 
+// It may be about the core of another process.
+TEST_F(Cores, WhatTheKernelSaysOfNobodyIsToldAtTheEnd) {
+    auto follower = cores();
+    follow(follower, 100, second, 5 * second);
+    log = "[1.2] <6> Core dump to |/lib/systemd/systemd-coredump pipe failed\n";
+    std::uint64_t now = second;
+    for (; now < 6 * second; now += 100 * millisecond)
+        EXPECT_THAT(follower.look(now), IsEmpty());
+    const auto answers = follower.look(now);
+    ASSERT_THAT(answers, SizeIs(1));
+    EXPECT_THAT(answers[0].link.reason, HasSubstr("no journal entry of systemd-coredump within 5 s"));
+    EXPECT_THAT(answers[0].link.reason, HasSubstr("could not start the handler of a core"));
+}
+
 // In a pid namespace of hers anybody has a process of that number.
 TEST_F(Cores, WhatTheKernelSaysOfAProcessThatIsBeingDumpedIsOfAnother) {
     const fs::path process = root / "proc/101";

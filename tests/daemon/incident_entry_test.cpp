@@ -35,6 +35,14 @@ TEST(IncidentEntry, OfADeathItHasSystemdCoredumpsFieldsToo) {
     EXPECT_THAT(fields, Contains(std::string("MESSAGE_ID=") + backtrace_message_id));
 }
 
+TEST(IncidentEntry, ADeathBeforeASleepHasTheTimeOfThen) {
+    auto incident = crash();
+    incident["clocks"]["changes"] = {{{"t_ns", 4000}, {"slept_ns", 100'000}, {"set_by_ns", 100'000}},
+                                     {{"t_ns", 6000}, {"slept_ns", 2'000'000}, {"set_by_ns", 0}},
+                                     {{"t_ns", 6500}, {"slept_ns", 0}, {"set_by_ns", -1'000'000}}};
+    EXPECT_THAT(incident_fields(incident, ""), Contains("COREDUMP_TIMESTAMP=999005"));
+}
+
 TEST(IncidentEntry, AValueCannotMakeAField) {
     for (const auto &field : incident_fields(crash(), ""))
         EXPECT_THAT(field, Not(StartsWith("PRIORITY=0")));

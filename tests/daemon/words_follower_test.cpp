@@ -350,7 +350,7 @@ TEST_F(Words, AreSearchedForOnAThreadOfItsOwnAndHurried) {
 TEST_F(Words, ThatAKilledDaemonLeftPendingAreReadByTheNext) {
     auto directory = capture::IncidentsDir::open(state, true);
     ASSERT_TRUE(directory);
-    const auto left_over = [&](const std::string &id, const std::string &word_state) {
+    const auto left_over = [&](const std::string &id, const std::string &word_state, const std::string &changes = "") {
         const std::string name = capture::bundle_name(wall(the_trigger), "crash", "app", 42, id);
         auto partial = directory->begin(name);
         EXPECT_TRUE(partial);
@@ -358,7 +358,8 @@ TEST_F(Words, ThatAKilledDaemonLeftPendingAreReadByTheNext) {
             "last_words": {"state": ")" + word_state + R"("}, "process": {"pid": 42, "tgid_start_ns": 4000000000000,
             "uid": 7, "unit": "shop.service", "cgroup": "/system.slice/shop.service"}, "clocks": {
             "trigger_ns": 5000000000000, "monotonic_ns": 5000000000001, "boottime_ns": 5000000000001,
-            "realtime_ns": 1700005000000000001}})"));
+            "realtime_ns": 1700005000000000001)" + changes +
+                                                      "}}"));
         EXPECT_TRUE(partial->commit());
         return words_left_over(*directory->bundle(name), 100);
     };
@@ -373,6 +374,12 @@ TEST_F(Words, ThatAKilledDaemonLeftPendingAreReadByTheNext) {
     EXPECT_EQ(found->lines, 100u);
     EXPECT_EQ(found->user, 7u);
     EXPECT_LE(found->due_ns, clock_ns(CLOCK_MONOTONIC) + words_after_ns + journald_slack_ns);
+    const auto slept = left_over("cccccc", "pending", R"(, "changes": [
+        {"t_ns": 4900000000000, "slept_ns": 600000000000, "set_by_ns": 0},
+        {"t_ns": 5000000000001, "slept_ns": 60000000000, "set_by_ns": -1}])");
+    ASSERT_TRUE(slept);
+    EXPECT_EQ(slept->time, wall(the_trigger - 60 * a_second)) << "it slept after the trigger";
+    EXPECT_EQ(slept->speaker.started.ns / a_second, 3999u + 660u) << "it was born before both sleeps";
 }
 
 TEST(WordsPlan, SaysWhatIsNotLookedFor) {
