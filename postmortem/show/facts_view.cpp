@@ -1,7 +1,6 @@
 #include "postmortem/show/facts_view.h"
 
 #include "capture/render/timeline_text.h"
-#include "postmortem/read/incident.h"
 #include "postmortem/terminal/escape.h"
 #include "postmortem/terminal/times.h"
 

@@ -2,7 +2,7 @@
 // files it opened.
 #pragma once
 
-#include "capture/bundle/bundle.h"
+#include "postmortem/read/incident.h"
 
 #include <cstdint>
 #include <optional>

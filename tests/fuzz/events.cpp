@@ -36,7 +36,7 @@ public:
                 all.push_back(slot);
         return all;
     }
-    std::vector<bpf::tally> tallies(const capture::ProcessRef & /*process*/) const override { return {}; }
+    std::vector<bpf::tally> tallies(const capture::ProcessRef & /*process*/) const override { return facts; }
     bpf::thread_slot header(std::uint32_t slot) const override {
         const auto found = rings.find(slot);
         return found == rings.end() ? bpf::thread_slot{} : found->second.slot;
@@ -67,6 +67,7 @@ public:
     std::map<std::uint32_t, bpf::process_entry> entries;
     std::map<std::uint32_t, bpf::kept_death> kept;
     std::map<std::uint32_t, capture::ThreadRings> rings;
+    std::vector<bpf::tally> facts;
 };
 
 class HandClock final : public Clock {
@@ -264,6 +265,20 @@ void add_ring(World &world, std::uint8_t who, Input &bytes) {
     world.recorder.rings[who % 16u] = std::move(rings);
 }
 
+// What is remembered of whoever is asked about; their names are also addresses of the thread's calls.
+void add_facts(World &world, std::uint8_t who, std::string_view said) {
+    constexpr std::size_t most = 16;
+    world.recorder.facts.clear();
+    for (; !said.empty() && world.recorder.facts.size() < most;
+         said.remove_prefix(std::min(said.size(), sizeof(bpf::tally)))) {
+        const auto &fact = world.recorder.facts.emplace_back(object_of<bpf::tally>(said));
+        const auto ring = world.recorder.rings.find(who % 16u);
+        if (ring != world.recorder.rings.end() && !ring->second.syscalls.empty())
+            ring->second.addresses.push_back({ring->second.syscalls.front().start_ns,
+                                              {fact.name, std::min<std::size_t>(fact.length, sizeof fact.name)}});
+    }
+}
+
 void add_process(World &world, std::uint8_t who, std::string_view said) {
     auto entry = object_of<bpf::process_entry>(said);
     bpf::event_header identity{};
@@ -273,6 +288,9 @@ void add_process(World &world, std::uint8_t who, std::string_view said) {
     world.recorder.entries[entry.tgid] = entry;
     if (said.size() > sizeof entry)
         world.recorder.kept[entry.tgid] = object_of<bpf::kept_death>(said.substr(sizeof entry));
+    constexpr std::size_t facts_at = sizeof entry + sizeof(bpf::kept_death);
+    if (said.size() > facts_at)
+        add_facts(world, who, said.substr(facts_at));
 }
 
 } // namespace

@@ -1,6 +1,8 @@
 // Files of /proc and /sys: their shape is the kernel's, but comm, paths and cgroups in them are a process's.
 #include "capture/collect/collect.h"
 #include "capture/collect/collect_oom.h"
+#include "capture/collect/collect_sockets.h"
+#include "capture/decode/socket_address.h"
 #include "capture/os/kernel_log.h"
 #include "capture/os/kernel_release.h"
 #include "capture/os/maps.h"
@@ -84,6 +86,13 @@ FUZZ_TARGET(proc) {
     }
     case 'r':
         (void)kernel_version(text);
+        return;
+    case 'n':
+        (void)sockets_in(text, "TCP", {0, 1, 2, 501, 502});
+        (void)socket_inode(text);
+        return;
+    case 'a':
+        must(!socket_address_text(text).empty() && !peer_text(text).empty(), "an address has a text");
         return;
     default: {
         std::string_view value;
