@@ -217,6 +217,7 @@ struct thread_side {
     struct memory_record memory[MEMORY_RECORDS];
     char heap[PATH_LAP + PATH_MAX_LEN];
     char address[ADDRESS_MAX_LEN]; /* struct sockaddr that the call in flight, or the last one, names */
+    __u64 about_peer;              /* of the one accepted last, see accepted_peer() */
 };
 
 /* ---- processes ----------------------------------------------------------- */
@@ -321,7 +322,8 @@ struct process_entry {
     __u32 share;           /* index into share_words of the user whose entry it is */
     struct watch_key key;  /* by which it was decided about last; all 0: nobody had to be asked */
 
-    __u64 tallies_forgotten; /* facts about it that others have replaced */
+    __u64 tallies_forgotten;              /* facts about it that others have replaced */
+    __u32 memory_level, descriptor_level; /* the highest so far, of memory since its exec (bpf/tallies.h) */
 
     __u64 signals; /* records written so far */
     __u64 lineage;
@@ -850,7 +852,8 @@ enum address_call {
     ADDRESS_TO,        /* sendto: (fd, …, …, …, address, length) */
     ADDRESS_ACCEPTED,  /* accept, accept4: the peer of the descriptor that is returned */
     ADDRESS_FROM,      /* recvfrom: (fd, …, …, …, address *, length *) */
-    ADDRESS_MESSAGE,   /* sendmsg, recvmsg: (fd, struct msghdr *) */
+    ADDRESS_SENT,      /* sendmsg: (fd, struct msghdr *) */
+    ADDRESS_RECEIVED,  /* recvmsg: (fd, struct msghdr *) */
 };
 
 enum memory_call { MEMORY_BRK = 1, MEMORY_MMAP = 2, MEMORY_MUNMAP = 3, MEMORY_MREMAP = 4 };
@@ -1033,7 +1036,7 @@ EVENT_ASSERT(sizeof(struct open_record) == 56);
 EVENT_ASSERT(sizeof(struct memory_record) == 64);
 EVENT_ASSERT(sizeof(struct thread_slot) == 448);
 EVENT_ASSERT(sizeof(struct call_segment) == SEGMENT_BYTES);
-EVENT_ASSERT(sizeof(struct thread_side) == 32 * 56 + 16 * 64 + 6144 + 128);
+EVENT_ASSERT(sizeof(struct thread_side) == 32 * 56 + 16 * 64 + 6144 + 128 + 8);
 EVENT_ASSERT(sizeof(struct signal_record) == 80);
 EVENT_ASSERT(sizeof(struct lineage_record) == 40);
 EVENT_ASSERT(sizeof(struct event_header) == 56);

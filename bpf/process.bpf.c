@@ -50,7 +50,7 @@ static __noinline int tally_exec(const struct process_entry *process, __u32 tid)
     struct tally_ask ask;
     begin_process_ask(&ask, process, TALLY_EXEC, tid);
     set_name(&ask, process->exec_name, EXE_NAME_LEN);
-    return tally_in(&ask, TALLY_REGION_OTHER);
+    return tally_in(&ask, TALLY_REGION_NAMED);
 }
 
 SEC("tp_btf/sched_process_exec")
@@ -105,6 +105,7 @@ int BPF_PROG(process_exec, struct task_struct *task, pid_t old_pid, struct linux
     process->exec_ns = process->identity_ns = bpf_ktime_get_ns();
     process->memory_ended = process->memory_ended_ns = 0;
     process->break_end = 0;
+    process->memory_level = 0;
     process->uid = BPF_CORE_READ(task, cred, uid.val);
     bpf_probe_read_kernel_str(process->exec_name, EXE_NAME_LEN, BPF_CORE_READ(bprm, filename));
     struct lineage_record *line = add_lineage(process, LINEAGE_EXEC, old);

@@ -19,6 +19,7 @@ char LICENSE[] SEC("license") = "GPL";
 #define SIGNAL_GROUP_EXIT_FLAG 0x04
 #define SIGKILL_NUMBER 9
 #define SIGSTOP_NUMBER 19
+#define SIGCHLD_NUMBER 17
 #define SIGNAL_RESULT_IGNORED 1 /* TRACE_SIGNAL_IGNORED, include/trace/events/signal.h */
 #define BIT(number) (1ULL << ((number)-1))
 /* kernel/signal.c SIG_KERNEL_IGNORE_MASK: SIGCONT SIGCHLD SIGWINCH SIGURG */
@@ -103,6 +104,14 @@ static __always_inline int is_asked_for(struct task_struct *task)
     return (rules_of_task(task, generation) & signal_rules[generation & 1]) != 0;
 }
 
+/* By a process, which is the one that runs: what the kernel generates may come in an interrupt, where anybody runs
+ * (include/uapi/asm-generic/siginfo.h).  As has_sender() of capture/render. */
+static __always_inline int was_sent(int number, __s32 code)
+{
+    return code == 0 /* SI_USER */ || code == -1 /* SI_QUEUE */ || code == -6 /* SI_TKILL */ ||
+           (number == SIGCHLD_NUMBER && code > 0 && code != 0x80 /* SI_KERNEL */);
+}
+
 SEC("tp_btf/signal_generate")
 int BPF_PROG(signal_sent, int number, struct kernel_siginfo *info, struct task_struct *target, int group, int result)
 {
@@ -130,7 +139,8 @@ int BPF_PROG(signal_sent, int number, struct kernel_siginfo *info, struct task_s
     record->result = result;
     record->disposition = DISPOSITION_UNKNOWN;
     record->seq = index + 1;
-    tally_named(process, record->sender_comm, TALLY_SIGNAL, tid, CODE_AND_VALUE(number, record->code));
+    tally_named(process, was_sent(number, record->code) ? record->sender_comm : 0, TALLY_SIGNAL, tid,
+                CODE_AND_VALUE(number, record->code));
     if (number == SIGKILL_NUMBER && (unsigned long)info == 1 /* SEND_SIG_PRIV */)
         process->kernel_kill_ns = record->t_ns;
     if (result == SIGNAL_RESULT_IGNORED && number > 0 && number <= 64 && (handled_signals & BIT(number)))

@@ -10,6 +10,8 @@
 #define AF_INET6_FAMILY 10
 #define S_IFMT_MASK 0170000
 #define S_IFSOCK_MODE 0140000
+#define LINK_LOCAL_MASK 0xc0ff /* fe80::/10, as the machine has its first two bytes */
+#define LINK_LOCAL 0x80fe
 
 /* struct user_msghdr (include/linux/socket.h) begins with the address and its length; so does compat_msghdr, with 4
  * bytes each. */
@@ -70,6 +72,8 @@ static __noinline __u32 accepted_peer(struct task_struct *task, __u32 fd, char *
         return sizeof(family);
     *(__u32 *)(address + 4) = 0; /* struct sockaddr_in6: the flow label */
     BPF_CORE_READ_INTO((struct in6_addr *)(address + 8), sk, __sk_common.skc_v6_daddr);
-    *(__u32 *)(address + 24) = BPF_CORE_READ(sk, __sk_common.skc_bound_dev_if);
+    *(__u32 *)(address + 24) = 0;
+    if ((*(__u16 *)(address + 8) & LINK_LOCAL_MASK) == LINK_LOCAL) /* as getpeername(2): only these have a scope */
+        *(__u32 *)(address + 24) = BPF_CORE_READ(sk, __sk_common.skc_bound_dev_if);
     return 28;
 }

@@ -15,6 +15,8 @@ struct {
 } tallies __weak SEC(".maps");
 
 const volatile __u32 tally_sets __weak = 0; /* in the map */
+/* Random, for who can make up names must not be able to make up two with the same hash. */
+const volatile __u64 tally_key __weak = 1;
 
 /* A fact, met now. */
 struct tally_ask {
@@ -33,13 +35,17 @@ struct tally_ask {
 
 #define TALLY_TRIES 32
 #define TALLY_AGE_SHIFT 10               /* ages are compared by the microsecond */
-#define TALLY_AGE_MAX ((1ULL << 32) - 1) /* what nobody has met for so long (73 minutes) gives way first */
-#define TALLY_WEIGHT_MAX 0xffff
+#define TALLY_AGE_MAX ((1ULL << 32) - 1) /* beyond the windows: 73 minutes */
+#define TALLY_WEIGHT_FREE 0xffff
 
+/* What a difference in the word changes depends on the key: the shift brings its high bits down to where the
+ * multiplication spreads them. */
 static __always_inline __u64 mix(__u64 hash, __u64 word)
 {
-    hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL;
-    return hash ^ hash >> 29;
+    word ^= tally_key;
+    word = (word ^ word >> 32) * 0x9e3779b97f4a7c15ULL;
+    hash = (hash ^ word ^ word >> 29) * 0xbf58476d1ce4e5b9ULL;
+    return hash ^ hash >> 31;
 }
 
 static __always_inline int hold_entry(struct tally *entry)
@@ -52,9 +58,12 @@ static __always_inline int hold_entry(struct tally *entry)
     return 0;
 }
 
+#define STORES_STAY_BEFORE() asm volatile("" ::: "memory")
+
 /* Every store of before is seen by whoever sees this one: x86 keeps stores in order. */
 static __always_inline void let_entry_go(struct tally *entry)
 {
+    STORES_STAY_BEFORE();
     *(volatile __u32 *)&entry->seq = entry->seq + 1;
 }
 
@@ -72,11 +81,23 @@ static __always_inline void count_in_window(struct tally_window *window, __u64 n
     window->met[window->epoch % TALLY_EPOCHS] += 1;
 }
 
+#define ERRNO_MAX 4095    /* MAX_ERRNO (include/linux/err.h) */
+#define FIRST_RESTART 512 /* ERESTARTSYS … ERESTART_RESTARTBLOCK (include/linux/errno.h) */
+#define LAST_RESTART 516
+#define NOW_IN_PROGRESS 115 /* EINPROGRESS */
+
+/* Not what is begun, nor what a signal has interrupted: it is done once more, or fails with EINTR. */
+static __always_inline int has_failed(__s64 ret)
+{
+    __u64 error = -ret;
+    return error - 1 < ERRNO_MAX && error - FIRST_RESTART > LAST_RESTART - FIRST_RESTART && error != NOW_IN_PROGRESS;
+}
+
 /* Writes into an entry that is held. */
 static __always_inline void note_met(struct tally *entry, const struct tally_ask *ask)
 {
     entry->met += 1;
-    if (ask->ret < 0 && ask->ret >= -4095)
+    if (has_failed(ask->ret))
         entry->failed += 1;
     if (ask->took_ns > entry->longest_ns)
         entry->longest_ns = ask->took_ns;
@@ -110,8 +131,9 @@ struct tally_choice {
     __u64 best; /* weight, age and index of the best so far, from the highest bits down */
 };
 
-/* How much of the set belongs to whom the entry with that index belongs to: user, and then process. */
-static __always_inline __u64 weight_of(const struct tally_set *set, __u32 i, const struct tally_ask *ask)
+/* How much of the set belongs to whom the entry with that index belongs to: user, and then process.  Of one user's
+ * entries those go first that nobody has met for long, of processes that may be gone. */
+static __always_inline __u64 weight_of(const struct tally_set *set, __u32 i, const struct tally_ask *ask, __u64 is_old)
 {
     __u32 tgid = set->tgid[i], share = set->share[i];
     __u64 users = is_equal(ask->share, share), own = is_equal(ask->tgid, tgid); /* the new one counts as well */
@@ -119,20 +141,22 @@ static __always_inline __u64 weight_of(const struct tally_set *set, __u32 i, con
         users += is_equal(set->share[j], share);
         own += is_equal(set->tgid[j], tgid);
     }
-    return users * (TALLY_WAYS + 2) + own;
+    own |= (0 - is_old) & (TALLY_WAYS + 1);
+    return users * (2 * TALLY_WAYS) + own;
 }
 
 static long weigh_entry(__u32 i, struct tally_choice *choice)
 {
     const struct tally_set *set = choice->set;
     i &= TALLY_WAYS - 1;
-    __u64 weight = weight_of(set, i, choice->ask), age = choice->ask->now_ns - set->entry[i].last_ns;
+    __u64 age = choice->ask->now_ns - set->entry[i].last_ns;
     age &= (age >> 63) - 1; /* 0 where it has been met since, by a thread that was faster */
     age >>= TALLY_AGE_SHIFT;
     if (age > TALLY_AGE_MAX)
         age = TALLY_AGE_MAX;
-    if (!set->hash[i] || age == TALLY_AGE_MAX)
-        weight = TALLY_WEIGHT_MAX;
+    __u64 weight = weight_of(set, i, choice->ask, age == TALLY_AGE_MAX);
+    if (!set->hash[i])
+        weight = TALLY_WEIGHT_FREE;
     __u64 value = weight << 48 | age << 8 | i;
     if (value > choice->best)
         choice->best = value;
@@ -140,7 +164,7 @@ static long weigh_entry(__u32 i, struct tally_choice *choice)
 }
 
 /* The entry to be written over.  Whose there are most gives way, of users and then of their processes, and of those
- * entries the one met longest ago; before all, a free one and one from long ago. */
+ * entries the one met longest ago; before all, a free one. */
 static __always_inline __u32 choose_entry(const struct tally_set *set, const struct tally_ask *ask)
 {
     struct tally_choice choice = {.set = set, .ask = ask, .best = 0};
@@ -229,6 +253,7 @@ __weak int tally_in(struct tally_ask *ask, __u32 first_eighth, __u32 eighths)
             i = find_fact(set, hash, ask->tgid);
             if (i < 0)
                 begun = begin_fact(set, ask, hash);
+            STORES_STAY_BEFORE();
             *(volatile __u32 *)&set->lock = 0;
         }
         if (begun)
@@ -264,8 +289,7 @@ static __always_inline __u64 hash_name(const char *bytes, __u32 length, __u32 wo
     return hash;
 }
 
-/* In quarters of a power of two: 4 × log2, and which quarter.  level_begins() of daemon/record/tally_reader.cpp is the
- * other way. */
+/* In quarters of a power of two: 4 × log2, and which quarter. */
 static __always_inline __u32 level_of(__u64 number)
 {
     __u32 log = 0;
@@ -299,7 +323,7 @@ static __always_inline void set_name(struct tally_ask *ask, const char *name, __
     ask->hash = hash_name(name, length, size / 8);
 }
 
-/* … with a name as tasks have. */
+/* … with a name as tasks have, or without one (0). */
 static __noinline int tally_named(const struct process_entry *process, const char *comm, __u32 kind, __u32 tid,
                                   __u64 code_and_value)
 {
@@ -307,8 +331,9 @@ static __noinline int tally_named(const struct process_entry *process, const cha
     begin_process_ask(&ask, process, kind, tid);
     ask.code = code_and_value >> 32;
     ask.value = (__u32)code_and_value;
-    set_name(&ask, comm, COMM_LEN);
-    return tally_in(&ask, TALLY_REGION_OTHER);
+    if (comm)
+        set_name(&ask, comm, COMM_LEN);
+    return tally_in(&ask, TALLY_REGION_NAMED);
 }
 
 #define CODE_AND_VALUE(code, value) ((__u64)(__u32)(code) << 32 | (__u32)(value))

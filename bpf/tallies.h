@@ -30,18 +30,22 @@ namespace incident::bpf
 #define TALLY_LEVELS 4            /* of memory, and of descriptors, between a power of two and the next */
 
 enum tally_kind {
-    TALLY_PATH = 1,    /* a call that names a path.  name: the path; value: the flags of an open */
-    TALLY_PEER,        /* connect, bind, accept, sendto …  name: struct sockaddr, of accept() without the port; value:
-                          the descriptor, of accept() the peer's port and above it the own one */
-    TALLY_FAILURE,     /* a call that failed.  code: error number; value: its first argument */
-    TALLY_SLOW,        /* a call that lasted long.  code: its step; value: its first argument */
-    TALLY_THREAD,      /* a thread of the process has ended.  name: what it was called */
-    TALLY_CHILD,       /* made a process.  name: what it is called at first */
-    TALLY_CHILD_EXIT,  /* a child has ended.  code: wait status; name: what it was called */
-    TALLY_EXEC,        /* name: of the program, as given to execve */
-    TALLY_SIGNAL,      /* one was generated for it.  code: number; value: si_code; name: what the sender is called */
-    TALLY_MEMORY,      /* resident memory at the return of a call that changed mappings.  code: level; value: pages */
-    TALLY_DESCRIPTORS, /* the number of a new one.  code: level; value: the number */
+    TALLY_PATH = 1, /* a call that names a path.  name: the path; value: the flags of an open */
+    TALLY_PEER,     /* connect, bind, accept, sendto …  name: struct sockaddr; value: the descriptor.  Of a peer that
+                       has come by itself (accept, recvfrom, recvmsg) without the port; value: that port, and of
+                       accept() above it the own one; of a local one the peer's process, 0: not known */
+    TALLY_FAILURE,  /* a call that failed.  code: error number; value: its first argument.  What is only begun
+                       (EINPROGRESS) or will be restarted has not failed */
+    TALLY_SLOW,     /* a call that lasted long.  code: its step; value: its first argument */
+    TALLY_THREAD,   /* a thread of the process has ended.  name: what it was called */
+    TALLY_CHILD,    /* made a process.  name: what it is called at first */
+    TALLY_CHILD_EXIT, /* a child has ended.  code: wait status; name: what it was called */
+    TALLY_EXEC,       /* name: of the program, as given to execve */
+    TALLY_SIGNAL, /* one was generated for it.  code: number; value: si_code; name: what the sender is called, where a
+                     process has sent it */
+    TALLY_MEMORY, /* resident memory at the return of a call that changed mappings, when it was for the first time
+                     so much.  code: level; value: pages */
+    TALLY_DESCRIPTORS, /* the number of a new one, so too.  code: level; value: the number */
     TALLY_KINDS
 };
 
@@ -90,7 +94,8 @@ struct tally_set {
 /* Which part of the sets belongs to a kind, in eighths: [first, first + eighths). */
 #define TALLY_REGION_PATH 0, 4
 #define TALLY_REGION_PEER 4, 2
-#define TALLY_REGION_OTHER 6, 2
+#define TALLY_REGION_OTHER 6, 1
+#define TALLY_REGION_NAMED 7, 1 /* by names that others may choose: of senders, of children */
 
 EVENT_ASSERT(sizeof(struct tally) == 248);
 EVENT_ASSERT(sizeof(struct tally_set) == 264 + TALLY_WAYS * 248);

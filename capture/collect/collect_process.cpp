@@ -359,11 +359,6 @@ void collect_process(const OsRoots &os, const ProcessRef &process, const Collect
         link(target, "cwd"),
         link(target, "root"),
         {"fds", [target](const Deadline &deadline) { return collect_fds(*target, deadline); }},
-        {"sockets",
-         [target](const Deadline &deadline) {
-             constexpr std::uint64_t cap = 8u << 20; // some 50,000 sockets of the namespace
-             return collect_sockets(target->dir.live(), target->sockets, cap, deadline);
-         }},
         {"comms", [target](const Deadline &deadline) { return collect_comms(*target, deadline); }},
         file(target, "limits"),
         file(target, "io"),
@@ -372,6 +367,11 @@ void collect_process(const OsRoots &os, const ProcessRef &process, const Collect
         file(target, "oom_score_adj"),
         file(target, "stat"),
         file(target, "mountinfo"),
+        {"sockets",
+         [target](const Deadline &deadline) {
+             constexpr std::uint64_t cap = 8u << 20; // some 50,000 sockets of the namespace
+             return collect_sockets(target->dir.live(), target->sockets, cap, deadline.share(2));
+         }},
         file(target, "smaps_rollup", Empty::IsGone),
         {"perf_map", [target](const Deadline &) { return collect_perf_map(*target); }},
         {"cgroup_files", [target](const Deadline &) { return collect_cgroup(*target); }},

@@ -21,6 +21,10 @@ constexpr std::array<std::string_view, 12> states{"ESTABLISHED", "SYN_SENT",  "S
                                                   "FIN_WAIT2",   "TIME_WAIT", "CLOSE",    "CLOSE_WAIT",
                                                   "LAST_ACK",    "LISTEN",    "CLOSING",  "NEW_SYN_RECV"};
 
+std::string_view state_name(std::uint32_t number) {
+    return number - 1 < states.size() ? states[number - 1] : "unknown";
+}
+
 std::optional<std::uint32_t> hexadecimal(std::string_view digits) {
     return whole_number<std::uint32_t>(digits, 16);
 }
@@ -94,7 +98,9 @@ std::string sockets_in(std::string_view table, std::string_view protocol, const 
             continue;
         found += "{\"inode\":" + std::to_string(*number) + ",\"target\":";
         found += json_string(std::string(protocol) + ' ' + own + (connected ? "→" + peer : ""));
-        found += ",\"state\":" + json_string(*how - 1 < states.size() ? states[*how - 1] : "unknown") + "}\n";
+        found += ",\"state\":";
+        found += protocol == "UDP" && !connected ? "null" : json_string(state_name(*how));
+        found += "}\n";
     }
     return found;
 }
@@ -108,10 +114,13 @@ Outcome collect_sockets(int process, const std::set<std::uint64_t> &inodes, std:
     for (const auto &[file, protocol] : tables) {
         const auto text = read_proc_file(process, file, cap, [&] { return deadline.passed(); });
         if (text) {
-            found += sockets_in(text->bytes, protocol, inodes);
-            if (text->cut)
+            std::string_view whole = text->bytes;
+            if (text->cut) {
                 outcome.error = std::string(file) + ": cut after " + std::to_string(text->bytes.size()) + " bytes";
-        } else if (text.error().code != ENOENT) { // a kernel without IPv6
+                whole = whole.substr(0, whole.rfind('\n') + 1); // half a number is another number
+            }
+            found += sockets_in(whole, protocol, inodes);
+        } else if (text.error().code != ENOENT || !std::string_view(file).ends_with('6')) { // a kernel without IPv6
             outcome.ok = false;
             outcome.error = text.error().what;
         }

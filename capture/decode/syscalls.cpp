@@ -161,6 +161,10 @@ unsigned argument_registers(int nr, bool compat) {
     return registers;
 }
 
+bool returns_descriptor(int nr, bool compat) {
+    return call_of(nr, compat).returns == tables::Returns::Fd;
+}
+
 bool is_memory_call(int nr, bool compat) {
     return call_of(nr, compat).kind == tables::Class::Memory;
 }

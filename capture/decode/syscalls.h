@@ -37,6 +37,8 @@ DecodedCall decode_syscall(int nr, bool compat, const std::uint64_t args[6], con
 std::uint8_t path_argument(int nr, bool compat, bool all);
 // For the recorder: how many of the six registers hold arguments of call nr; of one that is not known all.
 unsigned argument_registers(int nr, bool compat);
+// Whether every result of call nr that is no error is a new descriptor (fcntl's is not).
+bool returns_descriptor(int nr, bool compat);
 // Whether nr changes the address space: brk, mmap, munmap, mremap.
 bool is_memory_call(int nr, bool compat);
 // Whether nr opens a file by path: open, openat, openat2, creat (kind "open" in the timeline).

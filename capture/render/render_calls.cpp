@@ -31,10 +31,10 @@ std::optional<FdChange> change_of(const Call &call) {
             change.close_on_exec = fcntl_dup ? second == F_DUPFD_CLOEXEC : row.name == "dup3" && (args[2] & O_CLOEXEC);
             return done ? std::optional(change) : std::nullopt;
         }
-        if (row.name == "connect") { // of one that does not wait the name is right as soon as it has begun
+        if (row.name == "connect") {
             change.what = What::Connect;
             change.fd = static_cast<int>(first);
-            const bool begun = call.in_flight() || call.ret() == 0 || call.ret() == -EINPROGRESS;
+            const bool begun = !call.in_flight() && (call.ret() == 0 || call.ret() == -EINPROGRESS);
             return begun && call.address ? std::optional(change) : std::nullopt;
         }
         change.t_ns = call.start();

@@ -44,7 +44,7 @@ FdTable::State &FdTable::change(int fd) {
     if (state.changes_to_come > 0)
         --state.changes_to_come;
     state.path.clear();
-    state.close_on_exec = false;
+    state.close_on_exec = state.connected = false;
     return state;
 }
 
@@ -57,8 +57,10 @@ void FdTable::open(int fd, std::string path, bool close_on_exec) {
 
 void FdTable::connect(int fd, std::string peer) {
     State &state = state_[fd];
-    if (state.is_open)
-        state.path = std::move(peer);
+    if (!state.is_open)
+        return;
+    state.path = std::move(peer);
+    state.connected = true;
 }
 
 void FdTable::close(int fd) {
@@ -103,7 +105,7 @@ FdTable::Name FdTable::name(int fd) {
     if (!state.is_open)
         return {};
     if (!state.path.empty())
-        return {state.path, "open"};
+        return {state.path, state.connected ? "connect" : "open"};
     if (change_to_come(fd, state))
         return {};
     const std::string &listed = listed_name(fd, state);

@@ -3,8 +3,8 @@
 //
 // It cannot see descriptors made by pipe, socketpair, recvmsg and the like (their numbers are in memory), nor calls
 // whose records were overwritten.  So a name comes with its source:
-//   "open"  a recorded open, accept or connect has made this descriptor what it is, and no recorded call has closed it
-//           since;
+//   "open"  a recorded open or accept made this descriptor, and no recorded call has closed it since;
+//   "connect"  a recorded connect has begun to connect this socket to there;
 //   "end"   the list of the process's descriptors had this file, and no recorded call opened or
 //           closed the number in between.
 #pragma once
@@ -47,6 +47,7 @@ private:
         std::uint32_t changes_to_come = 0;
         bool is_open = true;
         bool close_on_exec = false;
+        bool connected = false; // path is the peer that a connect has named
         std::string path;
         std::string listed; // parsed when first asked for
         bool listed_known = false;

@@ -8,9 +8,11 @@
 #include "capture/render/render_json.h"
 #include "capture/render/render_time.h"
 
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 #include <algorithm>
+#include <cstring>
 #include <tuple>
 #include <unordered_map>
 
@@ -82,7 +84,7 @@ public:
     }
 
     std::vector<ProcessLine> timeline() {
-        find_beginnings();
+        find_reaches();
         std::vector<ProcessLine> lines;
         for (const bpf::tally *tally : sorted_)
             if (!is_recorded(*tally)) {
@@ -103,6 +105,7 @@ public:
                 line.boolean("in_flight", false);
                 line.text("fact", kind_of(*tally));
                 line.text("what", what_of(*tally));
+                line.boolean("cut", tally->flags & bpf::TALLY_NAME_CUT);
                 line.number("met", tally->met);
                 line.number("first_ns", tally->first_ns);
                 line.end();
@@ -113,36 +116,45 @@ public:
 private:
     static bool is_compat(const bpf::tally &tally) { return tally.flags & bpf::TALLY_COMPAT; }
 
-    // From when on the calls of each thread are there, and those of them that name a path.
-    void find_beginnings() {
+    // From when to when the calls of each thread are there, and those of them that name a path.
+    void find_reaches() {
         for (const ThreadSnapshot &thread : process_.threads) {
-            if (thread.rings && !thread.rings->syscalls.empty())
-                calls_begin_[thread.tid] = thread.rings->syscalls.front().start_ns;
-            if (thread.rings && !thread.rings->opens.empty())
-                paths_begin_[thread.tid] = thread.rings->opens.front().record.start_ns;
+            if (!thread.rings)
+                continue;
+            for (const bpf::syscall_record &record : thread.rings->syscalls)
+                calls_reach_[thread.tid].add(record.start_ns, record.duration_ns);
+            for (const OpenEntry &open : thread.rings->opens)
+                paths_reach_[thread.tid].add(open.record.start_ns, open.record.duration_ns);
         }
     }
 
-    using Beginnings = std::unordered_map<std::uint32_t, std::uint64_t>; // by tid
-    static bool reach(const Beginnings &beginnings, const bpf::tally &tally) {
-        const auto begins = beginnings.find(tally.tid);
-        return begins != beginnings.end() && begins->second <= tally.last_ns;
+    struct Reach {
+        std::uint64_t from_ns = ~0ull, to_ns = 0;
+        void add(std::uint64_t start_ns, std::uint64_t duration_ns) {
+            from_ns = std::min(from_ns, start_ns);
+            to_ns = std::max(to_ns, start_ns + (duration_ns < NO_DURATION ? duration_ns : 0));
+        }
+    };
+    using Reaches = std::unordered_map<std::uint32_t, Reach>; // by tid
+    static bool within(const Reaches &reaches, const bpf::tally &tally) {
+        const auto reach = reaches.find(tally.tid);
+        return reach != reaches.end() && reach->second.from_ns <= tally.last_ns && tally.last_ns <= reach->second.to_ns;
     }
 
     // Whether the call, or the event, that met it last stands in the timeline anyway.
     bool is_recorded(const bpf::tally &tally) const {
-        const auto within = [&](const auto &records, auto time) {
+        const auto is_among = [&](const auto &records, auto time) {
             return std::ranges::any_of(records, [&](const auto *record) { return time(*record) <= tally.last_ns; });
         };
         if (tally.kind == bpf::TALLY_SIGNAL)
             return process_.entry &&
-                   within(signals_of(*process_.entry), [](const auto &record) { return record.t_ns; });
+                   is_among(signals_of(*process_.entry), [](const auto &record) { return record.t_ns; });
         if (tally.kind == bpf::TALLY_CHILD || tally.kind == bpf::TALLY_CHILD_EXIT || tally.kind == bpf::TALLY_EXEC)
             return process_.entry &&
-                   within(lineage_of(*process_.entry), [](const auto &record) { return record.t_ns; });
+                   is_among(lineage_of(*process_.entry), [](const auto &record) { return record.t_ns; });
         if (!is_call(tally))
             return false;
-        return reach(calls_begin_, tally) || (tally.kind == bpf::TALLY_PATH && reach(paths_begin_, tally));
+        return within(calls_reach_, tally) || (tally.kind == bpf::TALLY_PATH && within(paths_reach_, tally));
     }
 
     std::string what_of(const bpf::tally &tally) const {
@@ -161,8 +173,14 @@ private:
         case bpf::TALLY_DESCRIPTORS:
             return std::to_string(tally.value);
         default:
-            return redactor_.text(name);
+            return text_of(tally);
         }
+    }
+
+    // Of a name that is cut nobody can tell whether a pattern matches the whole.
+    std::string text_of(const bpf::tally &tally) const {
+        const bool cut = tally.flags & bpf::TALLY_NAME_CUT;
+        return cut && redactor_.active() ? std::string(Redactor::mark) : redactor_.text(name_bytes(tally));
     }
 
     void begin(JsonObject &line, const bpf::tally &tally) {
@@ -215,37 +233,42 @@ private:
             return;
         case bpf::TALLY_SIGNAL:
             line.text("code", signal_code_name(tally.code, static_cast<std::int32_t>(tally.value)));
-            line.text("sender", redactor_.text(name_bytes(tally)));
+            tally.length ? line.text("sender", text_of(tally)) : line.null("sender");
             return;
         default:
             return;
         }
     }
 
-    // Of one that was accepted the last port, the own port, and the process at the other end of a local socket.
+    // Of one that has come by itself its last port; of one that was accepted also the own port, or the process at the
+    // other end of a local socket.
     void peer(JsonObject &line, const bpf::tally &tally) const {
-        if (!is_accept(tally)) {
+        const std::string call = syscall_name(tally.nr, is_compat(tally));
+        const bool accepted = call == "accept" || call == "accept4", received = call == "recvfrom" || call == "recvmsg";
+        const int family = family_of(name_bytes(tally)), port = static_cast<int>(tally.value & 0xffff);
+        const bool internet = family == AF_INET || family == AF_INET6;
+        if (!accepted && !received)
             line.number("fd", static_cast<std::int32_t>(tally.value));
-            return;
-        }
-        if (name_bytes(tally).starts_with(std::string_view("\1\0", 2))) { // AF_UNIX
+        else if (internet)
+            line.number("port", port);
+        if (accepted && internet)
+            line.number("own_port", tally.value >> 16 & 0xffff);
+        if (accepted && family == AF_UNIX && tally.value)
             line.number("peer_pid", tally.value);
-            return;
-        }
-        line.number("port", tally.value & 0xffff);
-        line.number("own_port", tally.value >> 16 & 0xffff);
     }
 
-    static bool is_accept(const bpf::tally &tally) {
-        const std::string name = syscall_name(tally.nr, is_compat(tally));
-        return name == "accept" || name == "accept4";
+    static int family_of(std::string_view address) {
+        sa_family_t family = AF_UNSPEC;
+        if (address.size() >= sizeof(family))
+            std::memcpy(&family, address.data(), sizeof(family));
+        return family;
     }
 
     const ProcessSnapshot &process_;
     const Redactor &redactor_;
     WallClock clock_;
     std::vector<const bpf::tally *> sorted_;
-    Beginnings calls_begin_, paths_begin_;
+    Reaches calls_reach_, paths_reach_;
 };
 
 } // namespace

@@ -156,6 +156,8 @@ std::string fact_text(Line line, std::int64_t t_ns) {
         text += name + ' ';
     else
         text += kind + ' ';
+    if (member_of<bool>(line, "cut").value_or(false))
+        text += "…";
     text += kind == "slow" ? "lasted over " + what : what;
     if (const std::string error = shown(line, "error"); !error.empty() && error != what)
         text += " = -1 " + error;

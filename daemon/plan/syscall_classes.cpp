@@ -71,14 +71,11 @@ unsigned address_call(const std::string &name) {
         return bpf::ADDRESS_ACCEPTED;
     if (name == "recvfrom")
         return bpf::ADDRESS_FROM;
-    if (name == "sendmsg" || name == "recvmsg")
-        return bpf::ADDRESS_MESSAGE;
+    if (name == "sendmsg")
+        return bpf::ADDRESS_SENT;
+    if (name == "recvmsg")
+        return bpf::ADDRESS_RECEIVED;
     return 0;
-}
-
-bool returns_descriptor(int nr, bool compat) {
-    constexpr std::uint64_t nothing[SYSCALL_ARGS] = {};
-    return capture::decode_syscall(nr, compat, nothing, nullptr).returns_fd;
 }
 
 __u32 class_of(int nr, bool compat, bool all_paths) {
@@ -99,7 +96,7 @@ __u32 class_of(int nr, bool compat, bool all_paths) {
         result |= memory_call(name) << CLASS_MEMORY_SHIFT;
     }
     result |= address_call(name) << CLASS_ADDRESS_SHIFT;
-    if (returns_descriptor(nr, compat))
+    if (capture::returns_descriptor(nr, compat))
         result |= CLASS_NEW_FD;
     if (waits_for_work(name))
         result |= CLASS_IDLE;

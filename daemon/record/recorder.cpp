@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include <sys/random.h>
+
 #include <cstring>
 #include <fstream>
 
@@ -117,6 +119,10 @@ Status Recorder::Impl::load(std::uint32_t stack_bytes) {
         return sized;
     skeleton->rodata->slots = record.threads;
     skeleton->rodata->tally_sets = tally_sets;
+    __u64 key = 0;
+    if (::getrandom(&key, sizeof(key), 0) != sizeof(key))
+        return fail(Error::system("a random number"));
+    skeleton->rodata->tally_key = key;
     skeleton->rodata->processes_max = record.processes;
     skeleton->rodata->segments_kept_back = segments_kept_back(record.threads, segments_in_pool);
     skeleton->rodata->stack_pages_max =

@@ -3,27 +3,28 @@
 
 #include <atomic>
 #include <cstring>
+#include <thread>
 
 namespace incident::daemon {
 
 namespace {
 
-// A copy of an entry as it is between two changes.  nullopt: somebody is changing it all the time, or has been
-// interrupted in that.
-std::optional<bpf::tally> steady_copy(const bpf::tally &entry) {
-    constexpr int tries = 64;
+// A copy of an entry as it is between two changes.  Of one that is being changed all the time, or whose writer has been
+// interrupted, as it is: then two of its numbers may be of two meetings.
+bpf::tally steady_copy(const bpf::tally &entry) {
+    constexpr int tries = 256, tries_before_rest = 32;
     const std::atomic_ref<__u32> seq(const_cast<__u32 &>(entry.seq));
+    bpf::tally copy;
     for (int i = 0; i < tries; ++i) {
         const __u32 before = seq.load(std::memory_order_acquire);
-        if (before & 1)
-            continue;
-        bpf::tally copy;
         std::memcpy(&copy, &entry, sizeof(copy));
         std::atomic_thread_fence(std::memory_order_acquire);
-        if (seq.load(std::memory_order_relaxed) == before)
-            return copy;
+        if (!(before & 1) && seq.load(std::memory_order_relaxed) == before)
+            break;
+        if (i % tries_before_rest == tries_before_rest - 1)
+            std::this_thread::yield();
     }
-    return std::nullopt;
+    return copy;
 }
 
 } // namespace
@@ -35,10 +36,14 @@ std::vector<bpf::tally> Recorder::tallies(const capture::ProcessRef &process) co
         for (int way = 0; way < TALLY_WAYS; ++way) {
             if (set->tgid[way] != process.pid)
                 continue;
-            // Its place may have become another process's meanwhile: whose it is stands in the entry.
-            if (auto tally = steady_copy(set->entry[way]);
-                tally && tally->process_start_boot_ns == process.start.ns && tally->tgid == process.pid)
-                found.push_back(*tally);
+            const std::atomic_ref<__u64> hash(const_cast<__u64 &>(set->hash[way]));
+            const __u64 before = hash.load(std::memory_order_acquire);
+            const bpf::tally tally = steady_copy(set->entry[way]);
+            // Its place may have become another fact's meanwhile, of this or another process.
+            std::atomic_thread_fence(std::memory_order_acquire);
+            if (before && hash.load(std::memory_order_relaxed) == before && tally.tgid == process.pid &&
+                tally.process_start_boot_ns == process.start.ns)
+                found.push_back(tally);
         }
     }
     return found;

@@ -64,9 +64,10 @@ def fact(event):
     """What is remembered beyond the calls that are kept: "· openat /etc/x = -1 ENOENT (12 times within 3 h)"."""
     kind, shown, named = string(event, "fact"), string(event, "what"), string(event, "name")
     if kind == "memory":
-        return "· resident memory reached " + size(int(shown) if shown.isdigit() and len(shown) < 20 else 0)
+        return "· resident memory reached " + size(int(shown) if shown.isascii() and shown.isdigit() and len(shown) < 20 else 0)
     if kind == "descriptors":
         return "· descriptor %s was reached" % shown
+    shown = ("…" if get(event, "cut") is True else "") + shown
     line = "· %s %s" % (named or kind, "lasted over " + shown if kind == "slow" else shown)
     error, met = string(event, "error"), integer(event, "met")
     if error and error != shown:

@@ -47,27 +47,34 @@ std::string result_of(JsonView fact) {
     return ", " + how_many + (error.empty() ? "" : " (" + error + ")");
 }
 
-// The facts of one kind that were met last.
+// The facts of one kind that were met last, but those that say little behind all others.
 class Newest {
 public:
-    void add(std::int64_t last_ns, std::string line) {
+    void add(std::int64_t last_ns, std::string line, bool says_little = false) {
         ++count_;
-        lines_.emplace_back(last_ns, std::move(line));
-        std::ranges::stable_sort(lines_, std::greater{}, [](const auto &one) { return one.first; });
+        lines_.push_back({says_little, last_ns, std::move(line)});
+        std::ranges::stable_sort(lines_, [](const Line &a, const Line &b) {
+            return a.says_little != b.says_little ? b.says_little : a.last_ns > b.last_ns;
+        });
         if (lines_.size() > shown)
             lines_.pop_back();
     }
     std::vector<std::string> take(std::string_view kind) {
         std::vector<std::string> lines;
-        for (auto &[last_ns, line] : lines_)
-            lines.push_back(clipped(std::move(line), longest_line));
+        for (const Line &line : lines_)
+            lines.push_back(clipped(line.text, longest_line));
         if (count_ > lines.size())
             lines.push_back(fmt::format("… {} more (facts.jsonl, kind {})", count_ - lines.size(), kind));
         return lines;
     }
 
 private:
-    std::vector<std::pair<std::int64_t, std::string>> lines_;
+    struct Line {
+        bool says_little;
+        std::int64_t last_ns;
+        std::string text;
+    };
+    std::vector<Line> lines_;
     std::size_t count_ = 0;
 };
 
@@ -90,7 +97,7 @@ FactLines fact_lines(const capture::Bundle &bundle, std::optional<std::int64_t> 
         if (kind == "peer")
             peers.add(last, fmt::format("{}  {}, {}{}", what, name, often, result_of(fact)));
         else if (kind == "failure")
-            failures.add(last, fmt::format("{}  {}, {}", name, what, often));
+            failures.add(last, fmt::format("{}  {}, {}", name, what, often), what == "EAGAIN"); // event loops
         else if (kind == "slow" && !fact["idle"].flag())
             slow.add(last, fmt::format("{}  over {}, {}, at most {}", name, what, often,
                                        capture::duration_text(fact["longest_ns"].integer().value_or(0))));

@@ -102,6 +102,8 @@ TEST(CollectProcess, TakesEverythingAsItIsPrinted) {
               "{\"fd\":0,\"target\":\"/dev/null\",\"pos\":0,\"flags\":\"0100002\"}\n"
               "{\"fd\":3,\"target\":\"socket:[36721]\",\"pos\":0,\"flags\":\"02\"}\n"
               "{\"fd\":10,\"target\":\"/var/log/webd.log\",\"pos\":4711,\"flags\":\"0102001\"}\n");
+    EXPECT_EQ(file(into, "process/sockets"),
+              "{\"inode\":36721,\"target\":\"TCP 0.0.0.0:8080\",\"state\":\"LISTEN\"}\n");
     EXPECT_EQ(file(into, "process/comms"),
               "{\"tid\":1234,\"comm\":\"web) S 7 (\\nx\"}\n{\"tid\":1236,\"comm\":\"worker\"}\n");
     EXPECT_EQ(file(into, "cgroup/memory.max"), "62914560\n");

@@ -36,6 +36,14 @@ TEST(CollectSockets, ByTheirInodes) {
     EXPECT_EQ(sockets_in(tcp, "TCP", {7}), "");
 }
 
+TEST(CollectSockets, ADatagramSocketHasNoStateUntilItIsConnected) {
+    const std::string line = "1: 0100000A:0035 00000000:0000 07 0:0 00:0 0 0 0 504 2 0\n",
+                      connected = "1: 0100000A:A112 0200000A:0035 01 0:0 00:0 0 0 0 504 2 0\n";
+    EXPECT_EQ(sockets_in(line, "UDP", {504}), "{\"inode\":504,\"target\":\"UDP 10.0.0.1:53\",\"state\":null}\n");
+    EXPECT_EQ(sockets_in(connected, "UDP", {504}),
+              "{\"inode\":504,\"target\":\"UDP 10.0.0.1:41234→10.0.0.2:53\",\"state\":\"ESTABLISHED\"}\n");
+}
+
 TEST(CollectSockets, LinesThatAreNoneArePassedOver) {
     for (const char *line : {"", "x", "0: 1 2 3 4 5 6 7 8 9 10", "0: 0100000A:A112 0200000A 01 0 0 0 0 0 502",
                              "0: 0100000A:A112 020000XX:1538 01 0 0 0 0 0 502", "0: 0100000A:A112 : 01 0 0 0 0 0 502"})

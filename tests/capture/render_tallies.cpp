@@ -137,24 +137,57 @@ TEST(RenderTallies, OfEachKindThoseMetLast) {
 
 TEST(RenderTallies, TheTimelineHasThoseOfWhichNoCallIsLeft) {
     Made made;
-    made.add_call(call(SYS_getppid, 5 * second, 1));
+    made.add_call(call(SYS_getppid, 3 * second, 1));
+    made.add_call(call(SYS_getppid, 7 * second, 1));
     bpf::tally recent = tally(bpf::TALLY_PATH, "/recent", SYS_openat);
     recent.last_ns = 6 * second;
     bpf::tally of_another = recent; // a thread that is gone, with its calls
     of_another.tid = 999;
+    bpf::tally later = tally(bpf::TALLY_PATH, "/later", SYS_openat); // the calls that are kept end before
+    later.last_ns = 8 * second;
     bpf::tally grown = tally(bpf::TALLY_MEMORY, "", 0, 40);
     grown.value = 25'600;
-    made.add_open(test::open_entry(3 * second, "/opened", 3)); // its call is overwritten
+    made.add_open(test::open_entry(2 * second + 5, "/opened", 3)); // its call is overwritten
     bpf::tally opened = tally(bpf::TALLY_PATH, "/opened", SYS_openat);
-    opened.last_ns = 3 * second + 1000;
-    made.input.process.tallies = {tally(bpf::TALLY_PATH, "/long/ago", SYS_openat), recent, of_another, opened, grown};
+    opened.last_ns = 2 * second + 1005;
+    made.input.process.tallies = {
+        tally(bpf::TALLY_PATH, "/long/ago", SYS_openat), recent, of_another, later, opened, grown};
     std::vector<std::string> facts;
     for (const auto &line : made.timeline())
         if (line["kind"] == "fact")
             facts.push_back(text_of(line));
     EXPECT_THAT(facts, testing::ElementsAre("    -9.000 s  · resident memory reached 100 MiB",
                                             "    -8.000 s  · openat /long/ago (3 times within 1.00 s)",
-                                            "    -4.000 s  · openat /recent (3 times within 5.00 s)"));
+                                            "    -4.000 s  · openat /recent (3 times within 5.00 s)",
+                                            "    -2.000 s  · openat /later (3 times within 7.00 s)"));
+}
+
+TEST(RenderTallies, OfAPathThatIsCutTheEndIsMarked) {
+    Made made;
+    bpf::tally path = tally(bpf::TALLY_PATH, "sion/of/a/path", SYS_openat);
+    path.flags = bpf::TALLY_NAME_CUT;
+    made.input.process.tallies = {path};
+    EXPECT_EQ(lines_of_facts(made)[0]["cut"], true);
+    const auto line = made.timeline().at(0);
+    EXPECT_THAT(text_of(line), testing::HasSubstr("openat …sion/of/a/path ("));
+    made.redact = {"secret"}; // which may stand where it is cut
+    EXPECT_EQ(lines_of_facts(made)[0]["what"], "[redacted]");
+    EXPECT_EQ(made.timeline().at(0)["path"], "[redacted]");
+}
+
+TEST(RenderTallies, WhoHasNoPortHasNone) {
+    Made made;
+    bpf::tally machine = tally(bpf::TALLY_PEER, std::string_view("\x28\0", 2), SYS_accept);
+    machine.value = 5;
+    bpf::tally nameless = tally(bpf::TALLY_PEER, std::string_view("\1\0", 2), SYS_accept);
+    bpf::tally received =
+        tally(bpf::TALLY_PEER, std::string_view("\2\0\0\0\x0a\0\0\2\0\0\0\0\0\0\0\0", 16), SYS_recvfrom);
+    received.value = 53;
+    made.input.process.tallies = {machine, nameless, received};
+    for (const auto &line : lines_of_facts(made)) {
+        EXPECT_FALSE(line.contains("own_port") || line.contains("peer_pid") || line.contains("fd"));
+        EXPECT_EQ(line.value("port", 0), line["name"] == "recvfrom" ? 53 : 0);
+    }
 }
 
 TEST(RenderTallies, SecretsAreLeftOut) {
@@ -183,6 +216,7 @@ TEST(RenderTimeline, SocketsAreNamedByTheirAddresses) {
     EXPECT_EQ(lines[0]["args"][1], R"({sa_family=AF_INET, sin_port=htons(5432), sin_addr=inet_addr("10.0.0.2")})");
     EXPECT_EQ(lines[0]["address"], "10.0.0.2:5432");
     EXPECT_EQ(lines[1]["fd_path"], "10.0.0.2:5432");
+    EXPECT_EQ(lines[1]["fd_path_from"], "connect");
     EXPECT_EQ(lines[2]["address"], "10.0.0.7:50000");
     EXPECT_EQ(lines[3]["fd_path"], "10.0.0.7:50000");
     EXPECT_EQ(lines[3]["fd_path_from"], "open");

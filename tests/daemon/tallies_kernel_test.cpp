@@ -8,6 +8,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -168,7 +170,7 @@ TEST_F(TalliesInKernel, LocalPeersByPathAndProcess) {
     ASSERT_EQ(::connect(client, at, length), 0);
     const int accepted = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
     ASSERT_GE(accepted, 0);
-    const std::string bytes(reinterpret_cast<const char *>(&address), length);
+    const std::string bytes(reinterpret_cast<const char *>(&address), length - 1); // without the NUL
     const auto peers = mine(bpf::TALLY_PEER);
     EXPECT_THAT(of_call(peers, SYS_bind, 0), testing::ElementsAre(named(bytes)));
     EXPECT_THAT(of_call(peers, SYS_connect, 0), testing::ElementsAre(named(bytes)));
@@ -203,9 +205,89 @@ TEST_F(TalliesInKernel, DatagramsByTheirAddress) {
     ASSERT_EQ(::recvmsg(fd, &message, 0), 1);
     const std::string bytes(reinterpret_cast<const char *>(&address), sizeof(address));
     const auto peers = mine(bpf::TALLY_PEER);
-    for (const long number : {SYS_sendto, SYS_recvfrom, SYS_sendmsg, SYS_recvmsg})
+    for (const long number : {SYS_sendto, SYS_sendmsg})
         EXPECT_THAT(of_call(peers, number, 0), testing::ElementsAre(named(bytes))) << number;
+    const std::uint16_t port =
+        ntohs(std::exchange(address.sin_port, 0)); // of who comes by itself, it is not the peer's
+    const std::string without(reinterpret_cast<const char *>(&address), sizeof(address));
+    for (const long number : {SYS_recvfrom, SYS_recvmsg}) {
+        const auto received = of_call(peers, number, 0);
+        ASSERT_THAT(received, testing::ElementsAre(named(without))) << number;
+        EXPECT_EQ(received[0].value, port);
+    }
     ::close(fd);
+}
+
+// Whoever gives sizeof(struct sockaddr_storage) as its length means the same peer, whatever stands behind.
+TEST_F(TalliesInKernel, WhatStandsBehindAnAddressIsNotOfIt) {
+    sockaddr_storage storage{};
+    auto *four = reinterpret_cast<sockaddr_in *>(&storage);
+    for (int i = 0; i < 5; ++i) {
+        std::memset(&storage, 'a' + i, sizeof(storage));
+        four->sin_family = AF_INET;
+        four->sin_port = htons(9); // nobody answers there
+        four->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+        const int fd = ::socket(AF_INET, SOCK_DGRAM, 0);
+        EXPECT_EQ(::connect(fd, reinterpret_cast<sockaddr *>(&storage), sizeof(storage)), 0);
+        ::close(fd);
+    }
+    const auto connected = of_call(mine(bpf::TALLY_PEER), SYS_connect, 0);
+    ASSERT_THAT(connected, SizeIs(1));
+    EXPECT_EQ(connected[0].met, 5u);
+    EXPECT_EQ(name_of(connected[0]), std::string("\2\0\0\11\x7f\0\0\1\0\0\0\0\0\0\0\0", 16));
+}
+
+// The kernel says how long the sender's address is, and writes no more than there is room for.
+TEST_F(TalliesInKernel, WhatTheKernelHasNotWrittenIsNoAddress) {
+    const int fd = ::socket(AF_INET, SOCK_DGRAM, 0);
+    sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+    socklen_t length = sizeof(address);
+    auto *at = reinterpret_cast<sockaddr *>(&address);
+    ASSERT_EQ(::bind(fd, at, length), 0);
+    ASSERT_EQ(::getsockname(fd, at, &length), 0);
+    char byte = 1;
+    for (const socklen_t room : {0u, 2u}) {
+        ASSERT_EQ(::sendto(fd, &byte, 1, 0, at, length), 1);
+        sockaddr_in before = address; // of the caller
+        before.sin_addr.s_addr = htonl(0x0a0b0c0d);
+        socklen_t said = room;
+        ASSERT_EQ(::recvfrom(fd, &byte, 1, 0, reinterpret_cast<sockaddr *>(&before), &said), 1);
+        ASSERT_EQ(said, sizeof(address));
+    }
+    for (const auto &peer : of_call(mine(bpf::TALLY_PEER), SYS_recvfrom, 0))
+        EXPECT_LE(peer.length, 2u);
+    ::close(fd);
+}
+
+TEST_F(TalliesInKernel, WhatHasNotFailedIsNoFailure) {
+    ::signal(SIGALRM, [](int) {});
+    const itimerval soon{.it_interval = {}, .it_value = {.tv_sec = 0, .tv_usec = 20'000}};
+    ASSERT_EQ(::setitimer(ITIMER_REAL, &soon, nullptr), 0);
+    ::pause();
+    const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+    socklen_t length = sizeof(address);
+    auto *at = reinterpret_cast<sockaddr *>(&address);
+    ASSERT_EQ(::bind(listener, at, length), 0);
+    ASSERT_EQ(::listen(listener, 8), 0);
+    ASSERT_EQ(::getsockname(listener, at, &length), 0);
+    const int client = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+    ASSERT_EQ(::connect(client, at, length), -1);
+    ASSERT_EQ(errno, EINPROGRESS);
+    ASSERT_EQ(::fcntl(client, F_GETFL), O_RDWR | O_NONBLOCK);
+    const auto failures = mine(bpf::TALLY_FAILURE);
+    for (const long number : {SYS_pause, SYS_rt_sigreturn, SYS_connect})
+        EXPECT_TRUE(std::ranges::none_of(failures, [&](const auto &tally) { return tally.nr == number; })) << number;
+    const auto connected = of_call(mine(bpf::TALLY_PEER), SYS_connect, 0);
+    ASSERT_THAT(connected, SizeIs(1));
+    EXPECT_EQ(connected[0].failed, 0u);
+    for (const auto &reached : mine(bpf::TALLY_DESCRIPTORS))
+        EXPECT_LT(reached.value, 1000u) << "flags are no descriptor";
+    const auto alarms = of_call(mine(bpf::TALLY_SIGNAL), 0, SIGALRM);
+    ASSERT_THAT(alarms, SizeIs(1));
+    EXPECT_EQ(alarms[0].length, 0u) << "nobody has sent it: whoever ran when the time was over is not its sender";
+    ::close(client);
+    ::close(listener);
 }
 
 TEST_F(TalliesInKernel, WhatLastsLong) {
@@ -256,6 +338,10 @@ TEST_F(TalliesInKernel, Growth) {
     EXPECT_GE(descriptors.size(), 8u) << "a level for each quarter of a power of two";
     EXPECT_LE(descriptors.size(), 40u);
     EXPECT_GE(descriptors.back().value, 256u);
+    for (std::size_t i = 0; i < descriptors.size(); ++i) {
+        EXPECT_EQ(descriptors[i].met, 1u) << "when it was reached, and never again";
+        EXPECT_TRUE(i == 0 || descriptors[i].value > descriptors[i - 1].value);
+    }
     for (const int fd : opened)
         ::close(fd);
 }
