@@ -45,11 +45,13 @@ int BPF_PROG(process_fork, struct task_struct *parent, struct task_struct *child
     return 0;
 }
 
-static __noinline int tally_exec(const struct process_entry *process, __u32 tid)
+static __noinline int tally_exec(const struct process_entry *process, __u32 tid, __u32 length)
 {
     struct tally_ask ask;
     begin_process_ask(&ask, process, TALLY_EXEC, tid);
-    set_name(&ask, process->exec_name, EXE_NAME_LEN);
+    ask.length = length;
+    ask.name_at = (__u64)process->exec_name;
+    ask.hash = hash_name(process->exec_name, length, EXE_NAME_LEN / 8);
     return tally_in(&ask, TALLY_REGION_NAMED);
 }
 
@@ -107,10 +109,10 @@ int BPF_PROG(process_exec, struct task_struct *task, pid_t old_pid, struct linux
     process->break_end = 0;
     process->memory_level = 0;
     process->uid = BPF_CORE_READ(task, cred, uid.val);
-    bpf_probe_read_kernel_str(process->exec_name, EXE_NAME_LEN, BPF_CORE_READ(bprm, filename));
+    long length = bpf_probe_read_kernel_str(process->exec_name, EXE_NAME_LEN, BPF_CORE_READ(bprm, filename));
     struct lineage_record *line = add_lineage(process, LINEAGE_EXEC, old);
     copy_comm(line->comm, task);
-    tally_exec(process, old);
+    tally_exec(process, old, length > 0 ? length - 1 : 0); /* without the NUL */
     return 0;
 }
 

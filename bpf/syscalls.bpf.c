@@ -148,23 +148,21 @@ static __always_inline void begin_ask(struct tally_ask *ask, const struct thread
     ask->flags = (record->flags & SYSCALL_COMPAT ? TALLY_COMPAT : 0) | (class & CLASS_IDLE ? TALLY_IDLE : 0);
 }
 
-static __always_inline void finish_path(struct thread_slot *thread, struct thread_side *side, struct open_record *open,
-                                        struct syscall_record *record, __u32 class)
+/* 0: the path cannot be read. */
+static __always_inline int finish_path(struct thread_slot *thread, struct thread_side *side, struct open_record *open,
+                                       struct syscall_record *record, __u32 class)
 {
-    if (open->status == PATH_PENDING && !keep_path(thread, side, open, argument(record, which_path(class)))) {
-        open->status = PATH_FAULT;
-        thread->paths_faulted += 1;
-        count_loss(LOSS_PATH_FAULT);
-        return;
-    }
-    struct tally_ask ask;
-    const char *path = side->heap + (open->offset & (PATH_LAP - 1));
-    begin_ask(&ask, thread, record, class, TALLY_PATH);
-    ask.value = open->open_flags;
-    ask.length = open->length;
-    ask.name_at = (__u64)path;
-    ask.hash = hash_name(path, open->length, PATH_MAX_LEN / 8);
-    tally_in(&ask, TALLY_REGION_PATH);
+    if (open->status != PATH_PENDING || keep_path(thread, side, open, argument(record, which_path(class))))
+        return 1;
+    open->status = PATH_FAULT;
+    thread->paths_faulted += 1;
+    count_loss(LOSS_PATH_FAULT);
+    return 0;
+}
+
+static __always_inline struct open_record *last_open(struct thread_slot *thread, struct thread_side *side)
+{
+    return &side->opens[(thread->opens - 1) & (OPEN_RECORDS - 1)];
 }
 
 static __noinline int end_path(struct thread_slot *thread, __u32 slot, struct syscall_record *record)
@@ -172,11 +170,10 @@ static __noinline int end_path(struct thread_slot *thread, __u32 slot, struct sy
     struct thread_side *side = bpf_map_lookup_elem(&sides, &slot);
     if (!side)
         return 0;
-    struct open_record *open = &side->opens[(thread->opens - 1) & (OPEN_RECORDS - 1)];
+    struct open_record *open = last_open(thread, side);
     open->duration_ns = record->duration_ns;
     open->ret = record->ret;
-    finish_path(thread, side, open, record, thread->after);
-    return 0;
+    return finish_path(thread, side, open, record, thread->after);
 }
 
 /* Of a call whose entry was not seen. */
@@ -185,8 +182,24 @@ static __noinline int whole_path(struct thread_slot *thread, __u32 slot, struct 
     struct thread_side *side = bpf_map_lookup_elem(&sides, &slot);
     if (!side)
         return 0;
-    finish_path(thread, side, begin_open(thread, side, record, class), record, class);
-    return 0;
+    return finish_path(thread, side, begin_open(thread, side, record, class), record, class);
+}
+
+/* Remembers the path of the call.  Called from the program itself: frames of a chain share 512 bytes. */
+static __noinline int tally_path(struct thread_slot *thread, __u32 slot, struct syscall_record *record)
+{
+    struct tally_ask ask;
+    struct thread_side *side = bpf_map_lookup_elem(&sides, &slot);
+    if (!side)
+        return 0;
+    struct open_record *open = last_open(thread, side);
+    const char *path = side->heap + (open->offset & (PATH_LAP - 1));
+    begin_ask(&ask, thread, record, thread->after, TALLY_PATH);
+    ask.value = open->open_flags;
+    ask.length = open->length;
+    ask.name_at = (__u64)path;
+    ask.hash = hash_path(path, open->length);
+    return tally_in(&ask, TALLY_REGION_PATH);
 }
 
 static __always_inline __u32 address_call(__u32 class)
@@ -301,7 +314,7 @@ static __always_inline int comes_by_itself(__u32 call)
     return call == ADDRESS_ACCEPTED || call == ADDRESS_FROM || call == ADDRESS_RECEIVED;
 }
 
-/* Remembers whom the call has named.  Called from the program itself: frames of a chain share 512 bytes. */
+/* Remembers whom the call has named.  Called from the program itself, as tally_path() is. */
 static __noinline int tally_peer(struct thread_slot *thread, __u32 slot, struct syscall_record *record)
 {
     struct tally_ask ask;
@@ -584,19 +597,22 @@ int BPF_PROG(record_enter, struct pt_regs *regs, long nr)
     return 0;
 }
 
-/* What the return of a call adds besides its record. */
-static __always_inline void end_call(struct thread_slot *thread, __u32 slot, struct syscall_record *record, __u32 class)
+/* What the return of a call adds besides its record.  entered: its entry was seen. */
+static __always_inline void end_call(struct thread_slot *thread, __u32 slot, struct syscall_record *record, __u32 class,
+                                     __u32 entered)
 {
     if (class & CLASS_SIGRETURN) {
         if (thread->signal_frames)
             thread->signal_frames -= 1;
-    } else if (class & CLASS_PATH_MASK)
-        end_path(thread, slot, record);
-    else if (address_call(class)) {
+    } else if (class & CLASS_PATH_MASK) {
+        if (entered ? end_path(thread, slot, record) : whole_path(thread, slot, record, class))
+            tally_path(thread, slot, record);
+    } else if (address_call(class)) {
         if (end_address(thread, slot, record, address_call(class)))
             tally_peer(thread, slot, record);
-    } else
+    } else {
         end_memory(thread, slot, record, class_memory(class));
+    }
 }
 
 /* The child returns from the call that made it: it has made no call yet. */
@@ -745,8 +761,6 @@ int BPF_PROG(record_exit, struct pt_regs *regs, long ret)
     class &= CLASS_KEEPS;
     if (!class)
         return 0;
-    if (!entered && (class & CLASS_PATH_MASK))
-        return whole_path(thread, slot, record, class);
-    end_call(thread, slot, record, class);
+    end_call(thread, slot, record, class, entered);
     return 0;
 }
