@@ -236,7 +236,7 @@ static __always_inline int hold_set(struct tally_set *set)
  * verifier walks it once, and not at each of its calls. */
 __weak int tally_in(struct tally_ask *ask, __u32 first_eighth, __u32 eighths)
 {
-    if (!ask || !tally_sets)
+    if (!ask)
         return 0;
     __u64 hash = mix(ask->hash, ask->process_start_boot_ns ^ (__u64)ask->tgid << 40);
     hash = mix(hash, (__u64)(__u32)ask->nr << 32 | (__u32)ask->code);
