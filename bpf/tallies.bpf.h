@@ -14,8 +14,8 @@ struct {
     __type(value, struct tally_set);
 } tallies __weak SEC(".maps");
 
-const volatile __u32 tally_sets __weak =
-    8; /* in the map; set before load, and 0 for nobody: then all of it is verified */
+/* In the map.  Not 0, or the verifier would not walk what follows where nobody sets it. */
+const volatile __u32 tally_sets __weak = 8;
 /* Random, for who can make up names must not be able to make up two with the same hash. */
 const volatile __u64 tally_key __weak = 1;
 
