@@ -42,12 +42,13 @@ TEST(MemoryPlan, CountsEveryMapThatConfigurationSizes) {
     record.processes = 100;
     record.ring_buffer = 1 << 20;
     const auto plan = plan_memory(record, 32767);
-    EXPECT_EQ(plan.rings, 1000u * (448 + 11008));
+    EXPECT_EQ(plan.rings, 1000u * (448 + 9096));
     EXPECT_EQ(plan.calls_kept, record.calls);
+    EXPECT_EQ(plan.facts, record.facts / sizeof(bpf::tally_set) * sizeof(bpf::tally_set));
     EXPECT_EQ(plan.thread_tables, 4u * 32768 + 8u * 16384);
     EXPECT_EQ(plan.events, 1u << 20);
-    EXPECT_EQ(plan.total(),
-              plan.calls_kept + plan.rings + plan.thread_tables + plan.processes + plan.events + plan.calls);
+    EXPECT_EQ(plan.total(), plan.calls_kept + plan.facts + plan.rings + plan.thread_tables + plan.processes +
+                                plan.events + plan.calls);
 }
 
 TEST(MemoryPlan, HasSomeSegmentsForEachThread) {
