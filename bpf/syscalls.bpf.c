@@ -186,11 +186,11 @@ static __noinline int whole_path(struct thread_slot *thread, __u32 slot, struct 
 }
 
 /* Remembers the path of the call.  Called from the program itself: frames of a chain share 512 bytes. */
-static __noinline int tally_path(struct thread_slot *thread, __u32 slot, struct syscall_record *record)
+__weak int tally_path(struct thread_slot *thread, __u32 slot, struct syscall_record *record)
 {
     struct tally_ask ask;
     struct thread_side *side = bpf_map_lookup_elem(&sides, &slot);
-    if (!side)
+    if (!side || !thread || !record)
         return 0;
     struct open_record *open = last_open(thread, side);
     const char *path = side->heap + (open->offset & (PATH_LAP - 1));
@@ -315,14 +315,16 @@ static __always_inline int comes_by_itself(__u32 call)
 }
 
 /* Remembers whom the call has named.  Called from the program itself, as tally_path() is. */
-static __noinline int tally_peer(struct thread_slot *thread, __u32 slot, struct syscall_record *record)
+__weak int tally_peer(struct thread_slot *thread, __u32 slot, struct syscall_record *record)
 {
     struct tally_ask ask;
     struct thread_side *side = bpf_map_lookup_elem(&sides, &slot);
-    if (!side)
+    if (!side || !thread || !record)
         return 0;
     char *address = side->address;
-    __u32 call = address_call(thread->after), length = significant(address, has_address(thread));
+    thread->address_length = significant(address, has_address(thread));
+    /* Read again: for each length that it may have come by, the verifier would walk what follows. */
+    __u32 call = address_call(thread->after), length = *(volatile __u16 *)&thread->address_length;
     __u16 *port = (__u16 *)(address + 2), said = *port, family = *(__u16 *)address;
     int without_port = comes_by_itself(call) && (family == AF_INET_FAMILY || family == AF_INET6_FAMILY);
     begin_ask(&ask, thread, record, thread->after, TALLY_PEER);
@@ -379,9 +381,11 @@ static __noinline int is_highest(struct thread_slot *thread, __u32 level, __u32 
     return 1;
 }
 
-static __noinline int tally_growth(struct thread_slot *thread, struct syscall_record *record, __u32 kind, __u64 value)
+__weak int tally_growth(struct thread_slot *thread, struct syscall_record *record, __u32 kind, __u64 value)
 {
     struct tally_ask ask;
+    if (!thread || !record)
+        return 0;
     __u32 level = level_of(value), of_memory = kind == TALLY_MEMORY;
     __u8 *told = of_memory ? &thread->memory_level : &thread->descriptor_level;
     if (level <= *told)
@@ -399,9 +403,11 @@ static __noinline int tally_growth(struct thread_slot *thread, struct syscall_re
 }
 
 /* What else is a fact about a call: that it failed, or lasted long. */
-static __noinline int tally_call(struct thread_slot *thread, struct syscall_record *record, __u32 class)
+__weak int tally_call(struct thread_slot *thread, struct syscall_record *record, __u32 class)
 {
     struct tally_ask ask;
+    if (!thread || !record)
+        return 0;
     if (has_failed(record->ret)) {
         begin_ask(&ask, thread, record, class, TALLY_FAILURE);
         ask.code = -record->ret;
