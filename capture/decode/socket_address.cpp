@@ -62,7 +62,7 @@ std::string_view local_name(std::string_view bytes) {
     return name;
 }
 
-std::string with_port(std::string host, in_port_t port) {
+std::string with_port(const std::string &host, in_port_t port) {
     return port ? host + ':' + std::to_string(ntohs(port)) : host;
 }
 

@@ -61,6 +61,7 @@ public:
     }
     std::vector<std::string> take(std::string_view kind) {
         std::vector<std::string> lines;
+        lines.reserve(lines_.size() + 1);
         for (const Line &line : lines_)
             lines.push_back(clipped(line.text, longest_line));
         if (count_ > lines.size())
