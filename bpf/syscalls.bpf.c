@@ -15,9 +15,9 @@
 // registers still hold number and arguments there.  Such are the calls a thread was in
 // when recording began, and all of them where durations are not measured: then
 // record_enter is not attached, and half the price is not paid.
-#include "bpf/sockets.bpf.h"
+#include "bpf/addresses.bpf.h"
+#include "bpf/call_facts.bpf.h"
 #include "bpf/segments.bpf.h"
-#include "bpf/tallies.bpf.h"
 #include "bpf/watch.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -130,24 +130,6 @@ static __always_inline void begin_path(struct thread_slot *thread, __u32 slot, s
     keep_path(thread, side, begin_open(thread, side, record, class), argument(record, which_path(class)));
 }
 
-/* What all facts about a call have in common. */
-static __always_inline void begin_ask(struct tally_ask *ask, const struct thread_slot *thread,
-                                      const struct syscall_record *record, __u32 class, __u32 kind)
-{
-    __u64 took = record->duration_ns;
-    __builtin_memset(ask, 0, sizeof(*ask));
-    ask->process_start_boot_ns = thread->process_start_boot_ns;
-    ask->ret = record->ret;
-    ask->took_ns = took == NO_DURATION ? 0 : took;
-    ask->now_ns = record->start_ns + ask->took_ns;
-    ask->tgid = thread->tgid;
-    ask->tid = thread->tid;
-    ask->share = thread->share;
-    ask->nr = record->nr;
-    ask->kind = kind;
-    ask->flags = (record->flags & SYSCALL_COMPAT ? TALLY_COMPAT : 0) | (class & CLASS_IDLE ? TALLY_IDLE : 0);
-}
-
 /* 0: the path cannot be read. */
 static __always_inline int finish_path(struct thread_slot *thread, struct thread_side *side, struct open_record *open,
                                        struct syscall_record *record, __u32 class)
@@ -185,7 +167,7 @@ static __noinline int whole_path(struct thread_slot *thread, __u32 slot, struct 
     return finish_path(thread, side, begin_open(thread, side, record, class), record, class);
 }
 
-/* Remembers the path of the call.  Called from the program itself: frames of a chain share 512 bytes. */
+/* Remembers the path of the call. */
 __weak int tally_path(struct thread_slot *thread, __u32 slot, struct syscall_record *record)
 {
     struct tally_ask ask;
@@ -200,236 +182,6 @@ __weak int tally_path(struct thread_slot *thread, __u32 slot, struct syscall_rec
     ask.name_at = (__u64)path;
     ask.hash = hash_path(path, open->length);
     return tally_in(&ask, TALLY_REGION_PATH);
-}
-
-static __always_inline __u32 address_call(__u32 class)
-{
-    return (class >> CLASS_ADDRESS_SHIFT) & CLASS_ADDRESS_MASK;
-}
-
-/* thread_side.address is that of the last call from now on. */
-static __always_inline void set_address(struct thread_slot *thread, __u32 length)
-{
-    thread->address_length = length;
-    *(volatile __u32 *)&thread->address_of = thread->syscalls; /* at the end: the daemon may look at any time */
-}
-
-static __always_inline __u32 has_address(const struct thread_slot *thread)
-{
-    return thread->address_of == (__u32)thread->syscalls ? thread->address_length : 0;
-}
-
-/* Copies the address that the caller has given, if it can be read. */
-static __always_inline void read_address(struct thread_slot *thread, struct thread_side *side, __u64 at, __u64 length)
-{
-    if (length > ADDRESS_MAX_LEN)
-        length = ADDRESS_MAX_LEN;
-    thread->address_of = 0;
-    if (at && length && !bpf_probe_read_user(side->address, length, (void *)at))
-        set_address(thread, length);
-}
-
-/* Where the message's address stands and how long it is; 0: it cannot be read. */
-static __always_inline int message_name(struct syscall_record *record, struct message_name *name)
-{
-    struct message_name_compat compat;
-    if (!(record->flags & SYSCALL_COMPAT))
-        return !bpf_probe_read_user(name, sizeof(*name), (void *)record->args[1]);
-    if (bpf_probe_read_user(&compat, sizeof(compat), (void *)record->args[1]))
-        return 0;
-    name->name = compat.name;
-    name->length = compat.length;
-    return 1;
-}
-
-/* Before the call, for afterwards another thread may have changed what the caller gives: an address, or how much room
- * there is for one. */
-static __noinline int begin_address(struct thread_slot *thread, __u32 slot, struct syscall_record *record, __u32 call)
-{
-    struct thread_side *side = bpf_map_lookup_elem(&sides, &slot);
-    struct message_name name = {};
-    if (!side)
-        return 0;
-    if (call == ADDRESS_GIVEN)
-        read_address(thread, side, record->args[1], (__u32)record->args[2]);
-    else if (call == ADDRESS_TO)
-        read_address(thread, side, record->args[4], (__u32)record->args[5]);
-    else if (call == ADDRESS_SENT && message_name(record, &name))
-        read_address(thread, side, name.name, name.length);
-    else
-        thread->address_of = 0;
-    __u32 room = 0;
-    if (call == ADDRESS_FROM && record->args[4])
-        bpf_probe_read_user(&room, sizeof(room), (void *)record->args[5]);
-    else if (call == ADDRESS_RECEIVED && message_name(record, &name))
-        room = name.length;
-    if (room)
-        thread->address_length = room < ADDRESS_MAX_LEN ? room : ADDRESS_MAX_LEN;
-    else if (!thread->address_of)
-        thread->address_length = 0;
-    return 0;
-}
-
-/* Of a call that has received one: the kernel writes as much of it as there was room, and says how long it is. */
-static __always_inline void read_received(struct thread_slot *thread, struct thread_side *side,
-                                          struct syscall_record *record, __u32 call)
-{
-    struct message_name name = {};
-    __u32 room = thread->address_length;
-    thread->address_of = 0;
-    if (record->ret < 0 || record->duration_ns == NO_DURATION) /* nobody has seen how much room there was */
-        return;
-    if (call == ADDRESS_RECEIVED) {
-        message_name(record, &name);
-    } else {
-        name.name = record->args[4];
-        bpf_probe_read_user(&name.length, sizeof(name.length), (void *)record->args[5]);
-    }
-    read_address(thread, side, name.name, name.length < room ? name.length : room);
-}
-
-/* What of an address makes it this one: what is behind it in the caller's memory, of which more was given, does not. */
-static __always_inline __u32 significant(char *address, __u32 length)
-{
-    __u16 family = *(__u16 *)address;
-    if (family == AF_INET_FAMILY && length >= 16) { /* struct sockaddr_in */
-        *(__u64 *)(address + 8) = 0;
-        return 16;
-    }
-    if (family == AF_INET6_FAMILY && length >= 28) { /* struct sockaddr_in6 */
-        *(__u32 *)(address + 4) = 0;                 /* the flow label */
-        return 28;
-    }
-    if (family == AF_UNIX_FAMILY && length > 2 && address[2]) { /* a path, up to a NUL */
-        __u32 end = 3;
-        for (; end < TALLY_NAME && end < length && address[end]; end++)
-            ;
-        return end;
-    }
-    return length < TALLY_NAME ? length : TALLY_NAME;
-}
-
-static __always_inline int comes_by_itself(__u32 call)
-{
-    return call == ADDRESS_ACCEPTED || call == ADDRESS_FROM || call == ADDRESS_RECEIVED;
-}
-
-/* Remembers whom the call has named.  Called from the program itself, as tally_path() is. */
-__weak int tally_peer(struct thread_slot *thread, __u32 slot, struct syscall_record *record)
-{
-    struct tally_ask ask;
-    struct thread_side *side = bpf_map_lookup_elem(&sides, &slot);
-    if (!side || !thread || !record)
-        return 0;
-    char *address = side->address;
-    thread->address_length = significant(address, has_address(thread));
-    /* Read again: for each length that it may have come by, the verifier would walk what follows. */
-    __u32 call = address_call(thread->after), length = *(volatile __u16 *)&thread->address_length;
-    __u16 *port = (__u16 *)(address + 2), said = *port, family = *(__u16 *)address;
-    int without_port = comes_by_itself(call) && (family == AF_INET_FAMILY || family == AF_INET6_FAMILY);
-    begin_ask(&ask, thread, record, thread->after, TALLY_PEER);
-    ask.value = call == ADDRESS_ACCEPTED ? side->about_peer : (__u32)record->args[0];
-    if (without_port) { /* each of a client's connections has another */
-        if (call != ADDRESS_ACCEPTED)
-            ask.value = __builtin_bswap16(said);
-        *port = 0;
-    }
-    ask.length = length;
-    ask.name_at = (__u64)address;
-    ask.hash = hash_name(address, length, ADDRESS_MAX_LEN / 8);
-    tally_in(&ask, TALLY_REGION_PEER);
-    if (without_port)
-        *port = said;
-    return 0;
-}
-
-/* 0: the call has named none. */
-static __noinline int end_address(struct thread_slot *thread, __u32 slot, struct syscall_record *record, __u32 call)
-{
-    struct thread_side *side = bpf_map_lookup_elem(&sides, &slot);
-    if (!side)
-        return 0;
-    if (call == ADDRESS_ACCEPTED) {
-        thread->address_of = 0;
-        side->about_peer = 0;
-        if (record->ret >= 0)
-            set_address(thread,
-                        accepted_peer(bpf_get_current_task_btf(), record->ret, side->address, &side->about_peer));
-    } else if (call == ADDRESS_FROM || call == ADDRESS_RECEIVED) {
-        read_received(thread, side, record, call);
-    } else if (!has_address(thread)) { /* its page was not there at the entry, or nobody has seen that */
-        begin_address(thread, slot, record, call);
-    }
-    __u32 length = has_address(thread);
-    if (length < sizeof(__u16) || length > ADDRESS_MAX_LEN)
-        return 0;
-    keep_extra(thread, record->start_ns, PACKED_ADDRESS, (__u64)side->address, length);
-    return 1;
-}
-
-/* Whether the level is higher than any of the process before.  So a fact of growth is met once, when it was reached. */
-static __noinline int is_highest(struct thread_slot *thread, __u32 level, __u32 of_memory)
-{
-    __u32 tgid = thread->tgid;
-    struct process_entry *process = bpf_map_lookup_elem(&processes, &tgid);
-    if (!process || process->start_boot_ns != thread->process_start_boot_ns)
-        return 0;
-    __u32 *highest = of_memory ? &process->memory_level : &process->descriptor_level;
-    if (level <= *highest)
-        return 0;
-    *highest = level;
-    return 1;
-}
-
-__weak int tally_growth(struct thread_slot *thread, struct syscall_record *record, __u32 kind, __u64 value)
-{
-    struct tally_ask ask;
-    if (!thread || !record)
-        return 0;
-    __u32 level = level_of(value), of_memory = kind == TALLY_MEMORY;
-    __u8 *told = of_memory ? &thread->memory_level : &thread->descriptor_level;
-    if (level <= *told)
-        return 0;
-    *told = level;
-    if (!is_highest(thread, level, of_memory))
-        return 0;
-    begin_ask(&ask, thread, record, 0, kind);
-    ask.nr = 0;
-    ask.ret = 0;
-    ask.flags = 0;
-    ask.code = level;
-    ask.value = value;
-    return tally_in(&ask, TALLY_REGION_OTHER);
-}
-
-/* What else is a fact about a call: that it failed, or lasted long. */
-__weak int tally_call(struct thread_slot *thread, struct syscall_record *record, __u32 class)
-{
-    struct tally_ask ask;
-    if (!thread || !record)
-        return 0;
-    if (has_failed(record->ret)) {
-        begin_ask(&ask, thread, record, class, TALLY_FAILURE);
-        ask.code = -record->ret;
-        ask.value = record->args[0];
-        tally_in(&ask, TALLY_REGION_OTHER);
-    }
-    if (record->duration_ns >= TALLY_SLOW_NS && record->duration_ns != NO_DURATION) {
-        begin_ask(&ask, thread, record, class, TALLY_SLOW);
-        __u64 step_ns = 10 * TALLY_SLOW_NS;
-        for (__u32 i = 1; i < TALLY_SLOW_STEPS && record->duration_ns >= step_ns; i++, step_ns *= 10)
-            ask.code = i;
-        ask.value = record->args[0];
-        tally_in(&ask, TALLY_REGION_OTHER);
-    }
-    return 0;
-}
-
-/* sigreturn's result is what the program's register held before the handler. */
-static __always_inline int is_notable(const struct syscall_record *record, __u32 class)
-{
-    return !(class & CLASS_SIGRETURN) && ((class & CLASS_NEW_FD) || (__u64)record->ret >= -4095ULL ||
-                                          record->duration_ns - TALLY_SLOW_NS < NO_DURATION - TALLY_SLOW_NS);
 }
 
 /* The break before a brk whose entry was not seen is the one the process's last brk left; 0: none was seen. */

@@ -1,6 +1,6 @@
 // What the kernel side packs of real calls is what was called.  Needs root.
 #include "daemon/os/clocks.h"
-#include "daemon/record/recorder.h"
+#include "records_everybody.h"
 
 #include <gmock/gmock.h>
 #include <sys/syscall.h>
@@ -27,24 +27,8 @@ constexpr long unknown_small = 511, unknown_large = 100'000, unknown_negative = 
 
 constexpr CallsWanted everything{.before = ~std::size_t{0}};
 
-class CallsInKernel : public testing::Test {
+class CallsInKernel : public RecordsEverybody {
 protected:
-    void SetUp() override {
-        if (::geteuid() != 0)
-            GTEST_SKIP() << "needs root: loads BPF programs";
-        start({});
-    }
-    void start(const rules::Config::Record &record) {
-        recorder.reset();
-        auto started = Recorder::start(record, 8192);
-        ASSERT_TRUE(started) << started.error().what;
-        recorder.emplace(std::move(*started));
-        rules::Rule rule; // about everybody
-        rule.name = "everything";
-        rule.conditions.push_back({"signal", rules::SignalCondition{}, {}});
-        recorder->apply(rules::Engine({rule}));
-        ASSERT_TRUE(recorder->record_entries(true));
-    }
     // The rings of this thread, of at most so many calls.
     capture::ThreadRings mine(const CallsWanted &wanted = everything) {
         const auto tid = static_cast<std::uint32_t>(::gettid());
@@ -57,7 +41,6 @@ protected:
         ADD_FAILURE() << "this thread is not recorded";
         return {};
     }
-    std::optional<Recorder> recorder;
 };
 
 Made call(long number, const std::array<std::uint64_t, 6> &args) {

@@ -1,7 +1,7 @@
 // What the kernel side remembers of real calls as distinct facts.  Needs root.
 #include "capture/decode/syscalls.h"
 #include "daemon/os/clocks.h"
-#include "daemon/record/recorder.h"
+#include "records_everybody.h"
 
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
@@ -28,24 +28,8 @@ namespace {
 using testing::IsEmpty;
 using testing::SizeIs;
 
-class TalliesInKernel : public testing::Test {
+class TalliesInKernel : public RecordsEverybody {
 protected:
-    void SetUp() override {
-        if (::geteuid() != 0)
-            GTEST_SKIP() << "needs root: loads BPF programs";
-        start({});
-    }
-    void start(const rules::Config::Record &record) {
-        recorder.reset();
-        auto started = Recorder::start(record, 8192);
-        ASSERT_TRUE(started) << started.error().what;
-        recorder.emplace(std::move(*started));
-        rules::Rule rule; // about everybody
-        rule.name = "everything";
-        rule.conditions.push_back({"signal", rules::SignalCondition{}, {}});
-        recorder->apply(rules::Engine({rule}));
-        ASSERT_TRUE(recorder->record_entries(true));
-    }
     // Facts of this process of that kind, by when they were met last.
     std::vector<bpf::tally> mine(int kind) {
         const auto entry = recorder->process(static_cast<std::uint32_t>(::getpid()));
@@ -60,7 +44,24 @@ protected:
         std::ranges::sort(found, {}, &bpf::tally::last_ns);
         return found;
     }
-    std::optional<Recorder> recorder;
+};
+
+// A socket of this host's own address, at a port that the kernel chooses.
+struct Bound {
+    int fd = -1;
+    sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+    socklen_t length = sizeof(address);
+    sockaddr *at = reinterpret_cast<sockaddr *>(&address);
+
+    explicit Bound(int type) : fd(::socket(AF_INET, type, 0)) {
+        EXPECT_EQ(::bind(fd, at, length), 0);
+        EXPECT_TRUE(type != SOCK_STREAM || ::listen(fd, 8) == 0);
+        EXPECT_EQ(::getsockname(fd, at, &length), 0);
+    }
+    ~Bound() { ::close(fd); }
+    Bound(const Bound &) = delete;
+    Bound &operator=(const Bound &) = delete;
+    std::string bytes() const { return {reinterpret_cast<const char *>(&address), sizeof(address)}; }
 };
 
 std::string name_of(const bpf::tally &tally) {
@@ -122,13 +123,8 @@ TEST_F(TalliesInKernel, OfALongPathTheEnd) {
 }
 
 TEST_F(TalliesInKernel, EachPeerOnce) {
-    const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
-    socklen_t length = sizeof(address);
-    auto *at = reinterpret_cast<sockaddr *>(&address);
-    ASSERT_EQ(::bind(listener, at, length), 0);
-    ASSERT_EQ(::listen(listener, 8), 0);
-    ASSERT_EQ(::getsockname(listener, at, &length), 0);
+    Bound bound(SOCK_STREAM);
+    auto &[listener, address, length, at] = bound;
     std::uint16_t last_port = 0;
     for (int i = 0; i < 20; ++i) {
         const int client = ::socket(AF_INET, SOCK_STREAM, 0);
@@ -145,7 +141,7 @@ TEST_F(TalliesInKernel, EachPeerOnce) {
     const auto connected = of_call(mine(bpf::TALLY_PEER), SYS_connect, 0);
     ASSERT_THAT(connected, SizeIs(1));
     EXPECT_EQ(connected[0].met, 20u);
-    EXPECT_EQ(name_of(connected[0]), std::string(reinterpret_cast<const char *>(&address), sizeof(address)));
+    EXPECT_EQ(name_of(connected[0]), bound.bytes());
     const auto accepted = of_call(mine(bpf::TALLY_PEER), SYS_accept, 0);
     ASSERT_THAT(accepted, SizeIs(1)) << "the ports of clients do not make them others";
     EXPECT_EQ(accepted[0].met, 20u);
@@ -154,7 +150,6 @@ TEST_F(TalliesInKernel, EachPeerOnce) {
     EXPECT_EQ(name_of(accepted[0]), std::string(reinterpret_cast<const char *>(&peer), sizeof(peer)));
     EXPECT_EQ(accepted[0].value & 0xffff, last_port);
     EXPECT_EQ(accepted[0].value >> 16, ntohs(address.sin_port));
-    ::close(listener);
 }
 
 TEST_F(TalliesInKernel, LocalPeersByPathAndProcess) {
@@ -183,12 +178,8 @@ TEST_F(TalliesInKernel, LocalPeersByPathAndProcess) {
 }
 
 TEST_F(TalliesInKernel, DatagramsByTheirAddress) {
-    const int fd = ::socket(AF_INET, SOCK_DGRAM, 0);
-    sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
-    socklen_t length = sizeof(address);
-    auto *at = reinterpret_cast<sockaddr *>(&address);
-    ASSERT_EQ(::bind(fd, at, length), 0);
-    ASSERT_EQ(::getsockname(fd, at, &length), 0);
+    Bound bound(SOCK_DGRAM);
+    auto &[fd, address, length, at] = bound;
     char byte = 1;
     iovec part{&byte, 1};
     msghdr message{};
@@ -203,19 +194,16 @@ TEST_F(TalliesInKernel, DatagramsByTheirAddress) {
     ASSERT_EQ(::sendmsg(fd, &message, 0), 1);
     message.msg_name = &from;
     ASSERT_EQ(::recvmsg(fd, &message, 0), 1);
-    const std::string bytes(reinterpret_cast<const char *>(&address), sizeof(address));
     const auto peers = mine(bpf::TALLY_PEER);
     for (const long number : {SYS_sendto, SYS_sendmsg})
-        EXPECT_THAT(of_call(peers, number, 0), testing::ElementsAre(named(bytes))) << number;
+        EXPECT_THAT(of_call(peers, number, 0), testing::ElementsAre(named(bound.bytes()))) << number;
     const std::uint16_t port =
         ntohs(std::exchange(address.sin_port, 0)); // of who comes by itself, it is not the peer's
-    const std::string without(reinterpret_cast<const char *>(&address), sizeof(address));
     for (const long number : {SYS_recvfrom, SYS_recvmsg}) {
         const auto received = of_call(peers, number, 0);
-        ASSERT_THAT(received, testing::ElementsAre(named(without))) << number;
+        ASSERT_THAT(received, testing::ElementsAre(named(bound.bytes()))) << number;
         EXPECT_EQ(received[0].value, port);
     }
-    ::close(fd);
 }
 
 // Whoever gives sizeof(struct sockaddr_storage) as its length means the same peer, whatever stands behind.
@@ -239,12 +227,8 @@ TEST_F(TalliesInKernel, WhatStandsBehindAnAddressIsNotOfIt) {
 
 // The kernel says how long the sender's address is, and writes no more than there is room for.
 TEST_F(TalliesInKernel, WhatTheKernelHasNotWrittenIsNoAddress) {
-    const int fd = ::socket(AF_INET, SOCK_DGRAM, 0);
-    sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
-    socklen_t length = sizeof(address);
-    auto *at = reinterpret_cast<sockaddr *>(&address);
-    ASSERT_EQ(::bind(fd, at, length), 0);
-    ASSERT_EQ(::getsockname(fd, at, &length), 0);
+    Bound bound(SOCK_DGRAM);
+    auto &[fd, address, length, at] = bound;
     char byte = 1;
     for (const socklen_t room : {0u, 2u}) {
         ASSERT_EQ(::sendto(fd, &byte, 1, 0, at, length), 1);
@@ -256,7 +240,6 @@ TEST_F(TalliesInKernel, WhatTheKernelHasNotWrittenIsNoAddress) {
     }
     for (const auto &peer : of_call(mine(bpf::TALLY_PEER), SYS_recvfrom, 0))
         EXPECT_LE(peer.length, 2u);
-    ::close(fd);
 }
 
 TEST_F(TalliesInKernel, WhatHasNotFailedIsNoFailure) {
@@ -264,13 +247,8 @@ TEST_F(TalliesInKernel, WhatHasNotFailedIsNoFailure) {
     const itimerval soon{.it_interval = {}, .it_value = {.tv_sec = 0, .tv_usec = 20'000}};
     ASSERT_EQ(::setitimer(ITIMER_REAL, &soon, nullptr), 0);
     ::pause();
-    const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
-    socklen_t length = sizeof(address);
-    auto *at = reinterpret_cast<sockaddr *>(&address);
-    ASSERT_EQ(::bind(listener, at, length), 0);
-    ASSERT_EQ(::listen(listener, 8), 0);
-    ASSERT_EQ(::getsockname(listener, at, &length), 0);
+    Bound bound(SOCK_STREAM);
+    auto &[listener, address, length, at] = bound;
     const int client = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
     ASSERT_EQ(::connect(client, at, length), -1);
     ASSERT_EQ(errno, EINPROGRESS);
@@ -287,7 +265,6 @@ TEST_F(TalliesInKernel, WhatHasNotFailedIsNoFailure) {
     ASSERT_THAT(alarms, SizeIs(1));
     EXPECT_EQ(alarms[0].length, 0u) << "nobody has sent it: whoever ran when the time was over is not its sender";
     ::close(client);
-    ::close(listener);
 }
 
 TEST_F(TalliesInKernel, WhatLastsLong) {
