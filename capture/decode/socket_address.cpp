@@ -32,11 +32,6 @@ template <typename Address> std::optional<Address> address_of(std::string_view b
     return address;
 }
 
-int family_of(std::string_view bytes) {
-    const auto family = address_of<sa_family_t>(bytes);
-    return family ? *family : AF_UNSPEC;
-}
-
 // "AF_INET"; "" if it is none that is known.
 std::string_view family_name(int family) {
     return decode::name_in(tables::set_af, static_cast<std::uint64_t>(family));
@@ -68,8 +63,13 @@ std::string with_port(const std::string &host, in_port_t port) {
 
 } // namespace
 
+int address_family(std::string_view bytes) {
+    const auto family = address_of<sa_family_t>(bytes);
+    return family ? *family : AF_UNSPEC;
+}
+
 std::string socket_address_text(std::string_view bytes) {
-    const int family = family_of(bytes);
+    const int family = address_family(bytes);
     std::string text = "{sa_family=";
     text += family_name(family).empty() ? std::to_string(family) : std::string(family_name(family));
     if (family == AF_UNIX) {
@@ -97,7 +97,7 @@ std::string socket_address_text(std::string_view bytes) {
 }
 
 std::string peer_text(std::string_view bytes) {
-    const int family = family_of(bytes);
+    const int family = address_family(bytes);
     if (family == AF_UNIX) {
         const std::string_view name = local_name(bytes);
         if (name.empty())

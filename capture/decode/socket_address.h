@@ -8,6 +8,9 @@
 
 namespace incident::capture {
 
+// AF_INET and so on; AF_UNSPEC if the bytes are too few.
+int address_family(std::string_view bytes);
+
 // As strace does: {sa_family=AF_INET, sin_port=htons(5432), sin_addr=inet_addr("10.0.0.2")}.
 std::string socket_address_text(std::string_view bytes);
 

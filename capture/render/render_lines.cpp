@@ -43,6 +43,12 @@ bool has_sender(int number, int code) {
            (number == SIGCHLD && code > 0 && code != SI_KERNEL);
 }
 
+std::string status_text(int status) {
+    if (WIFSIGNALED(status))
+        return "killed by " + signal_name(WTERMSIG(status)) + (WCOREDUMP(status) ? " (core dumped)" : "");
+    return "exited " + std::to_string(WEXITSTATUS(status));
+}
+
 std::string_view phase_name(std::uint8_t phase) {
     return phase == bpf::SIGNAL_GENERATED ? "generated" : phase == bpf::SIGNAL_DELIVERED ? "delivered" : "unknown";
 }
@@ -223,12 +229,6 @@ private:
         default:
             return;
         }
-    }
-
-    static std::string status_text(int status) {
-        if (WIFSIGNALED(status))
-            return "killed by " + signal_name(WTERMSIG(status)) + (WCOREDUMP(status) ? " (core dumped)" : "");
-        return "exited " + std::to_string(WEXITSTATUS(status));
     }
 
     // Those that the process has lived to see.

@@ -25,6 +25,8 @@ std::vector<const bpf::lineage_record *> lineage_of(const bpf::process_entry &en
 // (include/uapi/asm-generic/siginfo.h: si_code > 0 is the kernel's).
 bool has_sender(int number, int code);
 
+// "killed by SIGSEGV (core dumped)", "exited 3"; status: as wait(2) has it.
+std::string status_text(int status);
 // "generated", "delivered"; "fatal", "handled", …; "delivered", "ignored", … (include/trace/events/signal.h)
 std::string_view phase_name(std::uint8_t phase);
 std::string_view disposition_name(std::uint8_t disposition);

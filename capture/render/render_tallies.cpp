@@ -9,10 +9,8 @@
 #include "capture/render/render_time.h"
 
 #include <sys/socket.h>
-#include <sys/wait.h>
 
 #include <algorithm>
-#include <cstring>
 #include <tuple>
 #include <unordered_map>
 
@@ -50,12 +48,6 @@ std::uint64_t met_within(const bpf::tally_window &window, std::uint64_t now_ns, 
             met += window.met[epoch % TALLY_EPOCHS];
     }
     return met;
-}
-
-std::string status_text(int status) {
-    if (WIFSIGNALED(status))
-        return signal_name(WTERMSIG(status));
-    return "exit " + std::to_string(WEXITSTATUS(status));
 }
 
 // As the kernel side begins a step: TALLY_SLOW_NS × 10^step.
@@ -106,6 +98,8 @@ public:
                 line.text("fact", kind_of(*tally));
                 line.text("what", what_of(*tally));
                 line.boolean("cut", tally->flags & bpf::TALLY_NAME_CUT);
+                if (tally->kind == bpf::TALLY_CHILD_EXIT)
+                    line.text("status_text", status_text(tally->code));
                 line.number("met", tally->met);
                 line.number("first_ns", tally->first_ns);
                 line.end();
@@ -229,7 +223,7 @@ private:
             line.number("argument", tally.value);
             return;
         case bpf::TALLY_CHILD_EXIT:
-            line.text("status", status_text(tally.code));
+            line.text("status_text", status_text(tally.code));
             return;
         case bpf::TALLY_SIGNAL:
             line.text("code", signal_code_name(tally.code, static_cast<std::int32_t>(tally.value)));
@@ -245,7 +239,7 @@ private:
     void peer(JsonObject &line, const bpf::tally &tally) const {
         const std::string call = syscall_name(tally.nr, is_compat(tally));
         const bool accepted = call == "accept" || call == "accept4", received = call == "recvfrom" || call == "recvmsg";
-        const int family = family_of(name_bytes(tally)), port = static_cast<int>(tally.value & 0xffff);
+        const int family = address_family(name_bytes(tally)), port = static_cast<int>(tally.value & 0xffff);
         const bool internet = family == AF_INET || family == AF_INET6;
         if (!accepted && !received)
             line.number("fd", static_cast<std::int32_t>(tally.value));
@@ -255,13 +249,6 @@ private:
             line.number("own_port", tally.value >> 16 & 0xffff);
         if (accepted && family == AF_UNIX && tally.value)
             line.number("peer_pid", tally.value);
-    }
-
-    static int family_of(std::string_view address) {
-        sa_family_t family = AF_UNSPEC;
-        if (address.size() >= sizeof(family))
-            std::memcpy(&family, address.data(), sizeof(family));
-        return family;
     }
 
     const ProcessSnapshot &process_;

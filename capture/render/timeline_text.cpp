@@ -161,6 +161,8 @@ std::string fact_text(Line line, std::int64_t t_ns) {
     text += kind == "slow" ? "lasted over " + what : what;
     if (const std::string error = shown(line, "error"); !error.empty() && error != what)
         text += " = -1 " + error;
+    if (const std::string status = shown(line, "status_text"); !status.empty())
+        text += ' ' + status;
     const auto met = line_number(line, "met").value_or(1);
     const auto first = line_number(line, "first_ns").value_or(t_ns);
     std::int64_t since = 0;

@@ -72,6 +72,8 @@ def fact(event):
     error, met = string(event, "error"), integer(event, "met")
     if error and error != shown:
         line += " = -1 " + error
+    if string(event, "status_text"):
+        line += " " + string(event, "status_text")
     first, last = integer(event, "first_ns"), integer(event, "t_ns")
     if met is not None and met > 1 and first is not None and last is not None:
         line += " (%d times within %s)" % (met, duration(last - first))

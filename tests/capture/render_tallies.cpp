@@ -90,11 +90,11 @@ TEST(RenderTallies, EachKindSaysWhat) {
         shown.push_back(line["kind"].get<std::string>() + " " +
                         (line["name"].is_null() ? "-" : line["name"].get<std::string>()) + " " +
                         line["what"].get<std::string>() +
-                        (line.contains("status") ? " " + line["status"].get<std::string>() : ""));
-    EXPECT_THAT(shown,
-                testing::UnorderedElementsAre("peer accept4 10.0.0.2", "peer accept unix:/run/s", "failure read EAGAIN",
-                                              "slow fsync 1 s", "thread - worker", "child_exit - child exit 7",
-                                              "child_exit - child SIGKILL", "signal - SIGTERM", "memory - 1048576"));
+                        (line.contains("status_text") ? " " + line["status_text"].get<std::string>() : ""));
+    EXPECT_THAT(shown, testing::UnorderedElementsAre(
+                           "peer accept4 10.0.0.2", "peer accept unix:/run/s", "failure read EAGAIN", "slow fsync 1 s",
+                           "thread - worker", "child_exit - child exited 7", "child_exit - child killed by SIGKILL",
+                           "signal - SIGTERM", "memory - 1048576"));
     const auto lines = lines_of_facts(made);
     for (const auto &line : lines)
         if (line["name"] == "accept4") {
@@ -150,14 +150,20 @@ TEST(RenderTallies, TheTimelineHasThoseOfWhichNoCallIsLeft) {
     made.add_open(test::open_entry(2 * second + 5, "/opened", 3)); // its call is overwritten
     bpf::tally opened = tally(bpf::TALLY_PATH, "/opened", SYS_openat);
     opened.last_ns = 2 * second + 1005;
-    made.input.process.tallies = {
-        tally(bpf::TALLY_PATH, "/long/ago", SYS_openat), recent, of_another, later, opened, grown};
+    made.input.process.tallies = {tally(bpf::TALLY_PATH, "/long/ago", SYS_openat),
+                                  tally(bpf::TALLY_CHILD_EXIT, "child", 0, 7 << 8),
+                                  recent,
+                                  of_another,
+                                  later,
+                                  opened,
+                                  grown};
     std::vector<std::string> facts;
     for (const auto &line : made.timeline())
         if (line["kind"] == "fact")
             facts.push_back(text_of(line));
     EXPECT_THAT(facts, testing::ElementsAre("    -9.000 s  · resident memory reached 100 MiB",
                                             "    -8.000 s  · openat /long/ago (3 times within 1.00 s)",
+                                            "    -8.000 s  · child_exit child exited 7 (3 times within 1.00 s)",
                                             "    -4.000 s  · openat /recent (3 times within 5.00 s)",
                                             "    -2.000 s  · openat /later (3 times within 7.00 s)"));
 }

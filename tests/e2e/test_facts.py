@@ -237,7 +237,7 @@ def test_an_exec_and_a_fork_are_remembered(daemon):
     facts = facts_of(watcher.incident(died.pid))
     assert sum(fact["met"] for fact in of_kind(facts, "child")) == 39
     exits = of_kind(facts, "child_exit")
-    assert sum(fact["met"] for fact in exits if fact["status"] == "exit 0") == 30
-    assert sum(fact["met"] for fact in exits if fact["status"] == "exit 1") == 9
+    assert sum(fact["met"] for fact in exits if fact["status_text"] == "exited 0") == 30
+    assert sum(fact["met"] for fact in exits if fact["status_text"] == "exited 1") == 9
     assert [fact for fact in of_kind(facts, "exec") if fact["what"] == "/usr/bin/python3"]
     assert os.path.basename(of_kind(facts, "signal", what="SIGCHLD")[0]["sender"]) in ("true", "false")
