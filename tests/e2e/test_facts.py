@@ -13,6 +13,7 @@ import pytest
 from lib.compiled import compiled
 from lib.victims import run, start
 from lib.wait import PATIENCE
+from test_reload_memory import reload
 
 # A loop of calls that differ washes away all that was before it.
 SMALL = '[record]\nthreads = 64\ncalls = "512KiB"\n'
@@ -241,3 +242,21 @@ def test_an_exec_and_a_fork_are_remembered(daemon):
     assert sum(fact["met"] for fact in exits if fact["status_text"] == "exited 1") == 9
     assert [fact for fact in of_kind(facts, "exec") if fact["what"] == "/usr/bin/python3"]
     assert os.path.basename(of_kind(facts, "signal", what="SIGCHLD")[0]["sender"]) in ("true", "false")
+
+
+def test_a_reload_forgets_nothing(daemon):
+    """Other rules are about the process now; what it did before stands in its incident all the same."""
+    watcher = daemon()
+    quiet = start("/usr/bin/perl", "-e", 'open(F, "</etc/hostname"); close F; $| = 1; print "ready\\n"; <STDIN>; kill "SEGV", $$; sleep 60',
+                  stdin=subprocess.PIPE)  # fmt: skip
+    try:
+        assert quiet.stdout.readline() == b"ready\n"
+        reload(watcher, '[[rule]]\nname = "another"\non = "signal"\nmatch = { exe = ["/usr/bin/perl"] }\n')
+        quiet.communicate(b"\n", timeout=PATIENCE)
+    finally:
+        quiet.kill()
+        quiet.wait()
+    incident = watcher.incident(quiet.pid)
+    assert incident.record["rule"] == "another"
+    (opened,) = of_kind(facts_of(incident), "path", what="/etc/hostname")
+    assert opened["met"] == 1
