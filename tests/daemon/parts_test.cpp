@@ -51,6 +51,13 @@ TEST(MemoryPlan, CountsEveryMapThatConfigurationSizes) {
                                 plan.events + plan.calls);
 }
 
+// incidentd.toml(5): "a MiB holds some 4,000".
+TEST(MemoryPlan, AMebibyteHoldsSomeFourThousandFacts) {
+    rules::Config::Record record;
+    record.facts = 1 << 20;
+    EXPECT_NEAR(static_cast<double>(plan_memory(record, 32767).facts / sizeof(bpf::tally_set) * TALLY_WAYS), 4000, 100);
+}
+
 TEST(MemoryPlan, HasSomeSegmentsForEachThread) {
     rules::Config::Record record;
     record.threads = 100'000;
