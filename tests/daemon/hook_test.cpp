@@ -99,12 +99,13 @@ protected:
         std::string name = (std::filesystem::temp_directory_path() / "hook.XXXXXX").string();
         root = ::mkdtemp(name.data());
         socket = root / "private";
-    }
-    ~HookTest() override { std::filesystem::remove_all(root); }
-    Hook hook(std::uint32_t per_hour = 60) {
+        // As in the daemon, before there are threads: a fork beside one may inherit the allocator's lock, held for ever.
         auto started = Manager::start("incident-hook@.service", "unix:path=" + socket.string());
         EXPECT_TRUE(started) << started.error().what;
         manager_process = std::move(*started);
+    }
+    ~HookTest() override { std::filesystem::remove_all(root); }
+    Hook hook(std::uint32_t per_hour = 60) {
         return {"incident-hook@.service", per_hour,
                 [this](const std::string &incident) { return manager_process->start_unit(incident); }};
     }
