@@ -207,8 +207,19 @@ struct thread_slot {
     __u32 granted;  /* segments that it may have although its user has her share: the daemon's word, for a second */
     __u8 memory_level, descriptor_level; /* the last that were told (bpf/tallies.h) */
     __u16 address_length;                /* bytes of thread_side.address */
-    struct syscall_record call[2];       /* call i is call[i & 1]: the one in flight or the last, and the one before */
-    __u64 pad2[4];
+    __u32 untimed;                       /* 1: the entries of its calls are not recorded (struct untimed_key) */
+    __u32 pad1;
+    struct syscall_record call[2]; /* call i is call[i & 1]: the one in flight or the last, and the one before */
+    __u64 pad2[3];
+};
+
+/* Map "untimed": the processes whose calls cost more than the budget has room for.  Like all calls where [record]
+ * durations = false, theirs are recorded as they return, without a duration. */
+#define UNTIMED_MAX 1024
+struct untimed_key {
+    __u64 start_boot_ns; /* of the process */
+    __u32 tgid;
+    __u32 zero;
 };
 
 /* Map "sides": the small rings of a slot. */

@@ -89,6 +89,13 @@ struct {
 } watch_decisions __weak SEC(".maps");
 
 struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, UNTIMED_MAX);
+    __type(key, struct untimed_key);
+    __type(value, __u32);
+} untimed __weak SEC(".maps");
+
+struct {
     __uint(type, BPF_MAP_TYPE_RINGBUF);
     __uint(max_entries, 4096);
 } events __weak SEC(".maps");

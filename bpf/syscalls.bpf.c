@@ -331,6 +331,10 @@ int BPF_PROG(record_enter, struct pt_regs *regs, long nr)
     }
     if (thread->in_call)
         keep_unreturned(thread);
+    if (thread->untimed) {
+        thread->in_call = 0;
+        return 0;
+    }
     __u64 index = thread->syscalls;
     struct syscall_record *record = &thread->call[index & 1];
     __u32 compat = calls_compat(thread);

@@ -346,6 +346,12 @@ static __always_inline void note_key(struct process_entry *process, const struct
         __builtin_memset(&process->key, 0, sizeof(process->key));
 }
 
+static __always_inline __u32 is_untimed(struct thread_slot *thread)
+{
+    struct untimed_key key = {.start_boot_ns = thread->process_start_boot_ns, .tgid = thread->tgid};
+    return bpf_map_lookup_elem(&untimed, &key) != 0;
+}
+
 /* Decides (again) whether the current thread is recorded, and returns its slot; 0: it is not.  entry: its place in
  * slot_of, which may change. */
 static __noinline struct thread_slot *decide_slot(struct task_struct *task, __u32 *entry)
@@ -396,6 +402,7 @@ static __noinline struct thread_slot *decide_slot(struct task_struct *task, __u3
     *(volatile __u32 *)&thread->rules_generation = 0;
     *(volatile __u64 *)&thread->rules = rules;
     *(volatile __u32 *)&thread->rules_generation = generation;
+    thread->untimed = is_untimed(thread);
     if (process)
         note_key(process, &key, generation);
     if (decision == DECISION_WATCH) {

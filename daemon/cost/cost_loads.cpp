@@ -61,6 +61,11 @@ std::string asked_by(const std::vector<std::string> &conditions, std::span<const
     return asked;
 }
 
+void CostLoads::begin(const Recorder &recorder, std::uint64_t now_ns) {
+    calls_ = recorder.calls_by_process();
+    began_ns_ = now_ns;
+}
+
 CostMeasurement CostLoads::measure(const CostSources &sources, std::uint64_t now_ns) {
     CostMeasurement measured;
     measured.t_ns = now_ns;
@@ -75,6 +80,7 @@ CostMeasurement CostLoads::measure(const CostSources &sources, std::uint64_t now
     own_at_ns_ = now_ns;
     add_conditions(sources, measured);
     add_durations(sources, measured);
+    add_processes(sources, measured);
     return measured;
 }
 
@@ -116,11 +122,33 @@ void CostLoads::add_conditions(const CostSources &sources, CostMeasurement &meas
 void CostLoads::add_durations(const CostSources &sources, CostMeasurement &measured) {
     const Cost entries = sources.meter.of_program(entries_program), returns = sources.meter.of_program(returns_program);
     const bool on = sources.recorder.entries_recorded();
-    if (on && entries.ns_per_run > 0)
+    // Of an untimed process an entry costs less, which says nothing about what it would cost timed.
+    if (on && entries.ns_per_run > 0 && (sources.untimed.empty() || entries.ns_per_run > ns_per_entry_))
         ns_per_entry_ = entries.ns_per_run;
     measured.durations = {.can_be_left_out = sources.durations_can_be_left_out,
                           .share = on ? entries.cpu_share : returns.runs_per_second * ns_per_entry_ / 1e9,
                           .calls_per_second = returns.runs_per_second};
+}
+
+// By how many calls each has made meanwhile: a call costs about the same whoever makes it.
+void CostLoads::add_processes(const CostSources &sources, CostMeasurement &measured) const {
+    const double seconds = static_cast<double>(measured.t_ns - began_ns_) / 1e9;
+    const double ns_per_return = sources.meter.of_program(returns_program).ns_per_run;
+    for (const auto &[process, now] : sources.recorder.calls_by_process()) {
+        const auto before = calls_.find(process);
+        if (before == calls_.end())
+            continue; // it has not lived for all of it
+        CostMeasurement::Process line{
+            .process = process, .comm = now.comm, .timed = !sources.untimed.contains(process)};
+        const std::uint64_t calls = now.calls - std::min(now.calls, before->second.calls); // threads may have ended
+        line.calls_per_second = static_cast<double>(calls) / seconds;
+        line.durations = line.calls_per_second * ns_per_entry_ / 1e9;
+        line.share = line.calls_per_second * ns_per_return / 1e9;
+        if (line.timed && sources.recorder.entries_recorded())
+            line.share += line.durations;
+        measured.processes.push_back(std::move(line));
+    }
+    std::ranges::stable_sort(measured.processes, std::ranges::greater(), &CostMeasurement::Process::share);
 }
 
 } // namespace incident::daemon

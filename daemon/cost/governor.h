@@ -3,24 +3,28 @@
 //
 // Rules are what incidentd is for, so optional things are left out first, and a rule is turned off only for the time
 // that its probes take in the processes it is about.  If the probes of one rule take more of a CPU there than the
-// budget, they are detached at once.  If everything together takes more of each CPU, each measurement takes one step,
-// in this order:
-//   heaps recorded at level "history" go to "sizes", the costliest process first
-//   heaps recorded at level "sizes" go to "pages", likewise
-//   durations of system calls are not measured
-// If the probes of all rules take more of each CPU in the processes the rules are about, the costliest probes are
-// detached.  What takes less than a twentieth of the budget stays.  Recording turns no rule off, and neither do
-// programs that run for every process only to find that no rule is about it: if these are over the budget, the status
-// says so. Fatal signals, the OOM killer, and starts and ends of processes are always recorded; they do not count as
-// probes.
+// budget, they are detached at once.  If everything together takes more of each CPU, and did in the measurement before,
+// so that a busy second is not enough, each measurement takes one step, from the process that costs most first, and of
+// it what its incident would miss least.  A process that takes no more than its fair part of the budget gives nothing.
+//   the durations of its system calls are not measured
+//   its heap, recorded at level "history", goes to "sizes"
+//   its heap, recorded at level "sizes", goes to "pages"
+// Where no single process costs much, but many do together, over the budget by themselves, durations of system calls
+// are not measured at all. If the probes of all rules take more of each CPU in the processes the rules are about, the
+// costliest probes are detached.  What takes less than a twentieth of the budget stays.  Recording turns no rule off,
+// and neither do programs that run for every process only to find that no rule is about it: if these are over the
+// budget, the status says so. Fatal signals, the OOM killer, and starts and ends of processes are always recorded; they
+// do not count as probes.
 //
 // Steps for the total are undone in the opposite order, one in each measurement.  A step is undone when each of the
-// last `calm_measurements` would have been below 70 % of the budget without it; detached probes come back when the
+// last `calm_measurements` would have been below 70 % of the budget without it; the durations of a process also when
+// they would have taken next to nothing in as many, whatever others take; detached probes come back when the
 // probes of all rules were below 70 % in as many.  Nobody can see what a detached probe would cost now, so it is
 // tried when its wait is over.  A step that must be taken again within its wait then waits twice as long, up to an
 // hour.
 #pragma once
 
+#include "capture/os/process_ref.h"
 #include "rules/model/rule.h"
 
 #include <cstdint>
@@ -50,7 +54,17 @@ struct CostMeasurement {
     };
     std::vector<Heap> heaps; // one for each process that is to be recorded
 
-    // The cost of measuring how long system calls last, or what it would be at their present rate.
+    struct Process { // one whose calls are recorded
+        capture::ProcessRef process;
+        std::string comm;
+        bool timed = true;    // its calls have durations, or would if any had
+        double share = 0;     // of recording its calls
+        double durations = 0; // of that for measuring how long they last, or what it would be
+        double calls_per_second = 0;
+    };
+    std::vector<Process> processes; // costliest first
+
+    // The cost of measuring how long all system calls last, or what it would be at their present rate.
     struct Durations {
         bool can_be_left_out = false;
         double share = 0, calls_per_second = 0;
@@ -72,14 +86,16 @@ struct CostMeasurement {
 };
 
 struct CostBudget {
-    std::optional<double> share; // of each CPU, and of one CPU for one probe; nullopt: no limit
-    std::uint64_t every_ns = 0;  // from measurement to measurement
+    std::optional<double> share;     // of each CPU, and of one CPU for one probe; nullopt: no limit
+    std::uint64_t every_ns = 0;      // from measurement to measurement
+    unsigned over_before_a_step = 2; // measurements in a row in which the total must be over it
 };
 
 struct CostStep {
-    enum class Kind { HistoryToSizes, SizesToPages, Durations, Probes } kind = Kind::Probes;
-    std::string subject; // the pid of the process, or the key of the probes; "" for durations
-    std::string name;    // for people
+    enum class Kind { HistoryToSizes, SizesToPages, DurationsOfProcess, Durations, Probes } kind = Kind::Probes;
+    std::string subject;         // the pid of the process, or the key of the probes; "" for all durations
+    std::string name;            // for people
+    capture::ProcessRef process; // whose durations
     std::vector<std::string> conditions;
     bool by_itself = false; // it was over the budget alone; else the total was
     double total = 0;       // when it was taken
@@ -91,7 +107,7 @@ struct CostStep {
 class Governor {
 public:
     static constexpr unsigned calm_measurements = 3;
-    static constexpr double calm_share = 0.7, least_saving = 0.05; // of the budget
+    static constexpr double calm_share = 0.7, least_saving = 0.05, many_share = 0.5; // of the budget
     static constexpr std::uint64_t longest_wait_ns = 3'600'000'000'000;
 
     explicit Governor(CostBudget budget = {}) : budget_(budget) {}
@@ -108,6 +124,8 @@ public:
     const std::vector<CostStep> &steps() const { return steps_; } // oldest first
     // Whether the total is over the budget and no step is left that would help.
     bool at_the_end() const { return at_the_end_; }
+    // Whether the total is over the budget and a step may follow: measure again soon.
+    bool is_unsettled() const { return over_ > 0 && !at_the_end_; }
 
 private:
     struct Waited {
@@ -120,6 +138,9 @@ private:
     std::optional<CostStep> next_step(const CostMeasurement &now) const;
     std::optional<CostStep> next_probes(const CostMeasurement &now) const;
     void take(CostStep step, const CostMeasurement &now, Changes &changes);
+    std::optional<CostStep> step_of_costliest(const CostMeasurement &now, const std::map<std::uint32_t, double> &shares,
+                                              double fair) const;
+    bool undo_idle(const CostMeasurement &now, Changes &changes);
     bool undo(const CostMeasurement &now, Changes &changes);
     bool undo_probes(const CostMeasurement &now, Changes &changes);
     void undo(std::vector<CostStep>::iterator which, const CostMeasurement &now, Changes &changes);
@@ -127,7 +148,9 @@ private:
     CostBudget budget_;
     std::vector<CostStep> steps_;
     std::map<std::string, Waited> waited_; // by kind and subject
-    unsigned calm_ = 0, rules_calm_ = 0;   // calm measurements in a row: of the total, of the rules' probes
+    std::map<std::string, unsigned> idle_; // of DurationsOfProcess, by kind and subject: measurements in a row
+    unsigned over_ = 0;                    // measurements in a row in which the total was over the budget
+    unsigned calm_ = 0, rules_calm_ = 0;   // calm ones in a row: of the total, of the rules' probes
     bool at_the_end_ = false;
 };
 

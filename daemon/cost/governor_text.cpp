@@ -34,6 +34,8 @@ std::string step_text(const CostStep &step) {
         return fmt::format("the heap of {} is recorded at level \"sizes\", without history", step.name);
     case CostStep::Kind::SizesToPages:
         return fmt::format("allocations of {} are not recorded", step.name);
+    case CostStep::Kind::DurationsOfProcess:
+        return fmt::format("durations of system calls of {} are not measured", step.name);
     case CostStep::Kind::Durations:
         return "durations of system calls are not measured";
     case CostStep::Kind::Probes:

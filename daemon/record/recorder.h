@@ -69,6 +69,11 @@ struct OwnCost {
     std::uint64_t runs = 0, ns = 0; // since load; ns: the time after the check that a rule is about the thread
 };
 
+struct ProcessCalls {
+    std::uint64_t calls = 0;
+    std::string comm; // of its leader, or of one of its threads
+};
+
 class Attacher;
 
 // What is attached to the kernel.  It is detached when its last owner drops it, which may be after the Recorder; that
@@ -91,6 +96,11 @@ public:
     // and only the registers of a thread show its call in flight.
     Status record_entries(bool wanted);
     bool entries_recorded() const;
+    // Whose calls have no durations although record_entries() wants them, and nobody else's.  Call it again now and then:
+    // a thread that decided about itself meanwhile may not know.
+    Status leave_untimed(const std::set<capture::ProcessRef> &processes);
+    // The calls of each process that is recorded, since its threads began to be; those of ended threads are not in it.
+    std::map<capture::ProcessRef, ProcessCalls> calls_by_process() const;
     // Stops testing these conditions ("RULE:CONDITION") until the next call, although rules want them, and detaches
     // what no other condition needs.  plan: the one that was applied.
     void leave_out(std::set<std::string> conditions, const TriggerPlan &plan);

@@ -81,8 +81,9 @@ struct Recorder::Impl {
     std::map<std::uint32_t, TracepointName> hooked;              // tracepoints with a link, by the kernel's number
     std::map<TracepointName, bpf::tracepoint_rules> tracepoints; // those with conditions that are not left out
     std::map<std::string, FamilyState> families;
-    std::set<std::string> left_out; // conditions left out for their cost
-    UniqueFd grace, grace_inside;   // see wait_for_programs
+    std::set<std::string> left_out;        // conditions left out for their cost
+    std::set<capture::ProcessRef> untimed; // those in the map
+    UniqueFd grace, grace_inside;          // see wait_for_programs
 
     ~Impl() {
         links.clear();

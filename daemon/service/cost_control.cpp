@@ -12,6 +12,8 @@ namespace incident::daemon {
 
 namespace {
 
+constexpr std::uint64_t soon_ns = 5'000'000'000; // what is over the budget is measured again
+
 std::int64_t realtime_offset() {
     return static_cast<std::int64_t>(clock_ns(CLOCK_REALTIME)) - static_cast<std::int64_t>(clock_ns(CLOCK_MONOTONIC));
 }
@@ -28,19 +30,22 @@ std::uint64_t CostControl::tick(std::uint64_t now_ns) {
     const bool counted = meter_.counting();
     if (!counted)
         watches_.each([](Watch &watch) { watch.prepare_measurement(); });
-    const std::uint64_t next = meter_.tick(recorder_, now_ns);
+    std::uint64_t next = meter_.tick(recorder_, now_ns);
     if (!counted) {
         if (meter_.counting()) {
             began_ns_ = now_ns;
+            loads_.begin(recorder_, now_ns);
             watches_.each([](Watch &watch) { watch.begin_measurement(); });
         }
         return next;
     }
+    const std::set<capture::ProcessRef> untimed = this->untimed();
     measured_ = loads_.measure({.meter = meter_,
                                 .recorder = recorder_,
                                 .plan = rules_.plan,
                                 .rules = rules_.rules(),
-                                .durations_can_be_left_out = durations_wanted_ && !rules_.plan.durations},
+                                .durations_can_be_left_out = durations_wanted_ && !rules_.plan.durations,
+                                .untimed = untimed},
                                now_ns);
     const double seconds = static_cast<double>(now_ns - began_ns_) / 1e9;
     watches_.each([&](const Watch &watch) { watch.end_measurement(meter_, seconds, *measured_); });
@@ -52,7 +57,19 @@ std::uint64_t CostControl::tick(std::uint64_t now_ns) {
         spdlog::warn("cost: {}", beyond_steps_text(*measured_, governor_));
     if (!changes.empty())
         obey(now_ns);
+    else
+        leave_untimed();
+    if (governor_.is_unsettled())
+        next = std::min(next, soon_ns);
     return next;
+}
+
+std::set<capture::ProcessRef> CostControl::untimed() const {
+    std::set<capture::ProcessRef> processes;
+    for (const CostStep &step : governor_.steps())
+        if (step.kind == CostStep::Kind::DurationsOfProcess)
+            processes.insert(step.process);
+    return processes;
 }
 
 std::string CostControl::reason_of(const CostStep &step) const {
@@ -64,7 +81,10 @@ void CostControl::log(const Governor::Change &change) const {
         spdlog::warn("cost: {}: {}", step_text(change.step), reason_of(change.step));
     else if (change.what == Governor::Change::What::Undone)
         spdlog::info("cost: as rules ask again: {}: it is tried whether there is room now",
-                     change.step.name.empty() ? "durations of system calls" : change.step.name);
+                     change.step.kind == CostStep::Kind::Durations ? "durations of system calls"
+                     : change.step.kind == CostStep::Kind::DurationsOfProcess
+                         ? "durations of system calls of " + change.step.name
+                         : change.step.name);
 }
 
 // Whatever is not among the steps is as rules and configuration ask.
@@ -86,6 +106,14 @@ void CostControl::record_durations() {
         std::ranges::find(governor_.steps(), CostStep::Kind::Durations, &CostStep::kind) == governor_.steps().end();
     if (const auto set = recorder_.record_entries((durations_wanted_ && afforded) || rules_.plan.durations); !set)
         spdlog::error("calls have no durations: {}", set.error().what);
+    leave_untimed();
+}
+
+// A rule about how long calls last needs those of each.
+void CostControl::leave_untimed() {
+    if (const auto set = recorder_.leave_untimed(rules_.plan.durations ? std::set<capture::ProcessRef>() : untimed());
+        !set)
+        spdlog::error("cost: {}", set.error().what);
 }
 
 void CostControl::describe(ConditionStates &states) const {
@@ -127,7 +155,7 @@ capture::CostRecord CostControl::record() const {
 }
 
 CostStatus CostControl::status() const {
-    return {meter_, governor_, measured_, realtime_offset()};
+    return {meter_, governor_, measured_, realtime_offset(), recorder_.entries_recorded()};
 }
 
 } // namespace incident::daemon

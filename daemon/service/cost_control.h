@@ -13,6 +13,7 @@ struct CostStatus {
     const Governor &governor;
     const std::optional<CostMeasurement> &measured; // nullopt: not yet
     std::int64_t realtime_offset_ns = 0;            // wall clock minus monotonic
+    bool durations = true;                          // calls have some, but for those of processes that are left out
 };
 
 class CostControl {
@@ -38,6 +39,8 @@ private:
     std::string reason_of(const CostStep &step) const;
     void log(const Governor::Change &change) const;
     void obey(std::uint64_t now_ns);
+    void leave_untimed();
+    std::set<capture::ProcessRef> untimed() const; // whose durations the governor leaves out
 
     Recorder &recorder_;
     const RulesInForce &rules_;

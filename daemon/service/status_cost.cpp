@@ -5,11 +5,14 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <ranges>
 #include <set>
 
 namespace incident::daemon {
 
 namespace {
+
+constexpr std::ptrdiff_t costliest_shown = 5;
 
 nlohmann::ordered_json number_or_null(const std::optional<double> &number) {
     return number ? nlohmann::ordered_json(*number) : nlohmann::ordered_json();
@@ -22,7 +25,7 @@ std::string wall_text(std::uint64_t monotonic_ns, std::int64_t offset_ns) {
 } // namespace
 
 nlohmann::ordered_json cost_json(const CostStatus &cost, std::uint64_t rss_bytes) {
-    const auto &[meter, governor, measured, offset] = cost;
+    const auto &[meter, governor, measured, offset, durations] = cost;
     auto steps = nlohmann::ordered_json::array();
     for (const CostStep &step : governor.steps())
         steps.push_back({{"what", step_text(step)},
@@ -38,6 +41,15 @@ nlohmann::ordered_json cost_json(const CostStatus &cost, std::uint64_t rss_bytes
         json["total"] = measured->total();
         json["programs"] = measured->programs;
         json["daemon"] = measured->daemon;
+        auto costliest = nlohmann::ordered_json::array();
+        for (const auto &process : measured->processes | std::views::take(costliest_shown))
+            if (process.share > 0)
+                costliest.push_back({{"pid", process.process.pid},
+                                     {"comm", process.comm},
+                                     {"cpu_share", process.share},
+                                     {"calls_per_second", static_cast<std::uint64_t>(process.calls_per_second)},
+                                     {"durations", process.timed && durations}});
+        json["costliest"] = std::move(costliest);
         json["strangers"] = {{"cpu_share", measured->strangers.share},
                              {"events_per_second", static_cast<std::uint64_t>(measured->strangers.calls_per_second)}};
     }

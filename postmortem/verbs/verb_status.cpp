@@ -113,6 +113,7 @@ private:
     }
 
     void cost() {
+        constexpr double least_shown = 0.001; // of one CPU
         const JsonView cost = top_["cost"];
         if (!cost.is_object() || !cost["measured"].is_text())
             return;
@@ -125,6 +126,13 @@ private:
         if (const JsonView strangers = cost["strangers"]; strangers["events_per_second"].count() > 0)
             out_.line(fmt::format("  of the programs {} of one CPU for {} calls a second of processes no rule is about",
                                   share(strangers["cpu_share"]), strangers["events_per_second"].count()));
+        cost["costliest"].each([&](JsonView process) {
+            if (process["cpu_share"].real() >= least_shown)
+                out_.line(fmt::format("  {} of one CPU for {} calls a second of pid {} ({}){}",
+                                      share(process["cpu_share"]), process["calls_per_second"].count(),
+                                      process["pid"].count(), shown(process["comm"]),
+                                      process["durations"].flag(true) ? "" : ", without durations"));
+        });
         cost["steps"].each([&](JsonView step) {
             out_.line("  " + out_.tone(Tone::Warn, shown(step["what"])) + ", since " + shown(step["since"]) + ": " +
                       shown(step["why"]));

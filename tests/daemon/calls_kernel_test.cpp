@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <random>
 #include <thread>
@@ -152,6 +153,64 @@ TEST_F(CallsInKernel, AreWholeWhileTheThreadGoesOn) {
     caller.join();
     EXPECT_GT(looked, 0);
     EXPECT_GT(seen, 0u);
+}
+
+TEST_F(CallsInKernel, OfAnUntimedProcessHaveNoDuration) {
+    int ends[2];
+    ASSERT_EQ(::pipe(ends), 0);
+    std::atomic<std::uint32_t> tid = 0;
+    std::thread waits([&] { // in a call as its process becomes untimed
+        tid = static_cast<std::uint32_t>(::gettid());
+        char byte = 0;
+        EXPECT_EQ(::read(ends[0], &byte, 1), 1);
+        call(unknown_small, {1});
+        EXPECT_EQ(::read(ends[0], &byte, 1), 1);
+    });
+    const auto rings_of = [&](std::uint32_t of) {
+        for (std::uint32_t slot = 0; slot < recorder->slots(); ++slot)
+            if (const auto header = recorder->header(slot); header.tid == of && header.state == bpf::SLOT_LIVE)
+                if (auto rings = recorder->read(slot, header.generation, everything))
+                    return std::move(*rings);
+        return capture::ThreadRings();
+    };
+    const auto reads = [&](std::uint32_t of) {
+        std::vector<std::uint64_t> durations;
+        for (const auto &record : rings_of(of).syscalls)
+            if (record.nr == SYS_read || record.nr == unknown_small)
+                durations.push_back(record.duration_ns);
+        return durations;
+    };
+    while (!tid || reads(tid).empty())
+        std::this_thread::yield();
+    call(unknown_small, {1});
+    const auto all = recorder->calls_by_process();
+    const auto self = std::ranges::find_if(
+        all, [](const auto &one) { return one.first.pid == static_cast<std::uint32_t>(::getpid()); });
+    ASSERT_NE(self, all.end());
+    EXPECT_GT(self->second.calls, 1u);
+    EXPECT_EQ(self->second.comm, program_invocation_short_name);
+
+    ASSERT_TRUE(recorder->leave_untimed({self->first}));
+    call(unknown_small, {2});
+    ASSERT_EQ(::write(ends[1], "x", 1), 1);
+    while (reads(tid).size() < 2)
+        std::this_thread::yield();
+    const auto seen = reads(tid);
+    EXPECT_LT(seen[0], NO_DURATION) << "begun before";
+    EXPECT_EQ(seen[1], NO_DURATION);
+    ASSERT_TRUE(recorder->leave_untimed({}));
+    call(unknown_small, {3});
+    ASSERT_EQ(::write(ends[1], "x", 1), 1);
+    waits.join();
+
+    const auto kept = of_unknown(mine());
+    ASSERT_EQ(kept.size(), 3u);
+    EXPECT_LT(kept[0].duration_ns, NO_DURATION);
+    EXPECT_EQ(kept[1].duration_ns, NO_DURATION);
+    EXPECT_EQ(kept[1].args[0], 2u);
+    EXPECT_LT(kept[2].duration_ns, NO_DURATION);
+    ::close(ends[0]);
+    ::close(ends[1]);
 }
 
 } // namespace

@@ -15,7 +15,7 @@ constexpr std::uint64_t governor_second = 1'000'000'000;
 // A host of 2 CPUs whose load the test sets; the budget of each is 1 %, so 2 % of one in total.
 class Governed : public ::testing::Test {
 protected:
-    Governor governor{{.share = 0.01, .every_ns = governor_second}};
+    Governor governor{{.share = 0.01, .every_ns = governor_second, .over_before_a_step = 1}};
     std::uint64_t now = 1000 * governor_second;
     double rest = 0;      // what recording and the daemon take, of a CPU
     double strangers = 0; // of that
@@ -30,7 +30,11 @@ protected:
         double share;
     };
     std::vector<Probe> probes;
-    double durations = 0;
+    struct Caller {
+        std::uint32_t pid;
+        double calls, durations; // what recording takes without durations, and what these add
+    };
+    std::vector<Caller> callers;
     bool can_leave_durations = true;
 
     bool in_force(Kind kind, const std::string &subject = "") const {
@@ -57,8 +61,16 @@ protected:
             m.programs += line.share;
             m.heaps.push_back(line);
         }
-        m.durations = {.can_be_left_out = can_leave_durations, .share = durations};
-        m.programs += in_force(Kind::Durations) ? 0 : durations;
+        m.durations.can_be_left_out = can_leave_durations;
+        for (const Caller &caller : callers) {
+            CostMeasurement::Process line{
+                .process = {caller.pid, {1}}, .comm = "caller", .durations = caller.durations};
+            line.timed = !in_force(Kind::DurationsOfProcess, std::to_string(caller.pid));
+            line.share = caller.calls + (line.timed && !in_force(Kind::Durations) ? caller.durations : 0);
+            m.durations.share += caller.durations;
+            m.programs += line.share;
+            m.processes.push_back(line);
+        }
         for (const Probe &probe : probes) {
             const bool on = !in_force(Kind::Probes, probe.key);
             m.programs += on ? probe.share : 0;
@@ -104,17 +116,22 @@ TEST_F(Governed, TheOrderOfTheSteps) {
     rest = 1;
     heaps = {
         {7, Allocations::History, 0.1, 0.2}, {8, Allocations::History, 0.1, 0.3}, {9, Allocations::Sizes, 0.05, 0}};
-    durations = 0.01;
+    callers = {{7, 0.01, 0.002}, {20, 0.2, 0.1}, {8, 0, 0.0001}}; // 7 and 8 have a heap too
+    for (std::uint32_t pid = 30; pid < 50; ++pid)
+        callers.push_back({pid, 0.0005, 0.0005}); // next to nothing each, half of the budget together
     probes = {{"cool", 0.006}, {"warm", 0.008}, {"warmer", 0.0095}}; // together over the budget of 2 CPUs
-    EXPECT_EQ(measured(), Said{"taken 08"});                         // the costliest history first
-    EXPECT_EQ(measured(), Said{"taken 07"});
+    EXPECT_EQ(measured(), Said{"taken 08"}); // the costliest process first, though its calls cost next to nothing
+    EXPECT_EQ(measured(), Said{"taken 220"});
+    EXPECT_EQ(measured(2), (Said{"taken 27", "taken 07"})); // of one process the durations before the heap
     EXPECT_EQ(measured(3), (Said{"taken 17", "taken 18", "taken 19"}));
-    EXPECT_EQ(measured(), Said{"taken 2"});
-    EXPECT_EQ(measured(), Said{"taken 3warmer"});
+    EXPECT_EQ(measured(), Said{"taken 3"}); // many together
+    EXPECT_EQ(measured(), Said{"taken 4warmer"});
     EXPECT_FALSE(governor.at_the_end());
     EXPECT_TRUE(measured().empty()) << "the others are within the budget";
     EXPECT_TRUE(governor.at_the_end()) << "recording alone is too much, and that is said";
     rest = 0.005;
+    for (Caller &caller : callers)
+        caller.calls = 0;
     measured();
     EXPECT_FALSE(governor.at_the_end());
 }
@@ -130,9 +147,9 @@ TEST_F(Governed, NoRuleIsOffForWhatOthersTake) {
 TEST_F(Governed, AHotRuleComesBackThoughOthersStillTakeTooMuch) {
     rest = 1;
     probes = {{"hot", 0.5}};
-    EXPECT_EQ(measured(), Said{"taken 3hot"});
+    EXPECT_EQ(measured(), Said{"taken 4hot"});
     probes[0].share = 0.001;
-    EXPECT_EQ(measured(5), Said{"undone 3hot"});
+    EXPECT_EQ(measured(5), Said{"undone 4hot"});
 }
 
 TEST_F(Governed, AReloadForgetsWhatIsAnotherThingNow) {
@@ -164,7 +181,7 @@ TEST_F(Governed, AHistoryThatSavesNothingItselfIsOnTheWayToPages) {
 TEST_F(Governed, WhatTakesNextToNothingIsPassedOver) {
     rest = 0.03;
     heaps = {{7, Allocations::History, 0, 0.0005}};
-    durations = 0.0005;
+    callers = {{8, 0, 0.0005}};
     probes = {{"p", 0.0005}};
     EXPECT_TRUE(measured(5).empty());
     EXPECT_TRUE(governor.at_the_end());
@@ -172,10 +189,68 @@ TEST_F(Governed, WhatTakesNextToNothingIsPassedOver) {
 
 TEST_F(Governed, DurationsStayWhereARuleNeedsThem) {
     rest = 0.02;
-    durations = 0.01;
+    callers = {{8, 0, 0.01}};
     can_leave_durations = false;
     EXPECT_TRUE(measured(5).empty());
     EXPECT_TRUE(governor.at_the_end());
+}
+
+TEST_F(Governed, ABusySecondIsNotEnough) {
+    governor = Governor({.share = 0.01, .every_ns = governor_second});
+    const auto busy = [&] {
+        callers = {{7, 0.05, 0.05}};
+        heaps = {{7, Allocations::History, 0.01, 0.05}};
+    };
+    for (int i = 0; i < 10; ++i) {
+        busy();
+        EXPECT_TRUE(measured().empty());
+        EXPECT_TRUE(governor.is_unsettled()) << "it is measured again soon";
+        EXPECT_FALSE(governor.at_the_end());
+        callers = {{7, 0.001, 0.001}};
+        heaps = {{7, Allocations::History, 0.001, 0.002}};
+        EXPECT_TRUE(measured().empty());
+        EXPECT_FALSE(governor.is_unsettled());
+    }
+    busy();
+    EXPECT_EQ(measured(3), (Said{"taken 27", "taken 07"})) << "once it is sure, each takes a step";
+}
+
+TEST_F(Governed, OneBusyProcessTakesNothingFromOthers) {
+    callers = {{7, 0.001, 0.001}, {666, 0.5, 0.5}, {8, 0.002, 0.002}};
+    heaps = {{8, Allocations::History, 0.001, 0.004}};
+    EXPECT_EQ(measured(), Said{"taken 2666"});
+    EXPECT_TRUE(governor.is_unsettled());
+    EXPECT_TRUE(measured(100).empty());
+    EXPECT_TRUE(governor.at_the_end()) << "what is left is its calls, and that is said";
+}
+
+TEST_F(Governed, ItsDurationsComeBackWhenItIsIdleThoughOthersStillTakeTooMuch) {
+    callers = {{7, 0.01, 0.01}, {8, 0.1, 0.1}};
+    EXPECT_EQ(measured(2), (Said{"taken 28", "taken 27"}));
+    EXPECT_TRUE(measured(10).empty());
+    callers[0] = {7, 0, 0.0004};
+    EXPECT_EQ(measured(10), Said{"undone 27"});
+    EXPECT_TRUE(measured(100).empty());
+}
+
+TEST_F(Governed, NobodyPaysForWhatNoProcessTakes) {
+    rest = 1; // programs that run for processes no rule is about
+    callers = {{7, 0.004, 0.004}, {8, 0.004, 0.004}};
+    EXPECT_TRUE(measured(10).empty()) << "together they are within the budget";
+    EXPECT_TRUE(governor.at_the_end());
+}
+
+TEST_F(Governed, AnotherProcessWithItsPidIsAnotherProcess) {
+    callers = {{7, 0.1, 0.1}};
+    measured();
+    CostMeasurement later = measurement();
+    later.processes[0].process.start = {2};
+    later.processes[0].timed = true;
+    const auto changes = governor.measured(later);
+    ASSERT_EQ(changes.size(), 2u);
+    EXPECT_EQ(changes[0].what, What::Moot);
+    EXPECT_EQ(changes[1].what, What::Taken);
+    EXPECT_EQ(changes[1].step.process.start.ns, 2u);
 }
 
 TEST_F(Governed, AProbeThatIsTooMuchByItselfGoesAtOnceThoughTheTotalIsNot) {
@@ -192,7 +267,7 @@ TEST_F(Governed, WhatAHotProbeSavesIsNotSavedTwice) {
     rest = 0.015;
     heaps = {{7, Allocations::History, 0, 0.003}};
     probes = {{"hot", 0.02}};
-    EXPECT_EQ(measured(), Said{"taken 3hot"}) << "without it the total is within the budget";
+    EXPECT_EQ(measured(), Said{"taken 4hot"}) << "without it the total is within the budget";
 }
 
 TEST_F(Governed, TheLastStepIsUndoneFirst) {
@@ -253,7 +328,7 @@ TEST_F(Governed, AProbeComesBackWhenItsLoadHasEnded) {
     probes = {{"hot", 0.5}};
     measured();
     probes[0].share = 0.001;
-    EXPECT_EQ(measured(5), Said{"undone 3hot"});
+    EXPECT_EQ(measured(5), Said{"undone 4hot"});
     EXPECT_TRUE(measured(1000).empty());
     probes[0].share = 0.5; // long after: as if for the first time
     const auto changes = measure();
@@ -276,15 +351,17 @@ TEST_F(Governed, AHotProbeThatWaitsDoesNotHoldUpTheOthers) {
 TEST_F(Governed, StepsAboutWhatIsGoneAreForgotten) {
     rest = 1;
     heaps = {{7, Allocations::History, 0.1, 0.2}};
-    durations = 0.01;
+    callers = {{8, 0, 0.05}};
+    for (std::uint32_t pid = 30; pid < 60; ++pid)
+        callers.push_back({pid, 0, 0.0009});
     probes = {{"p", 0.5}};
     measured(5);
-    ASSERT_EQ(governor.steps().size(), 4u);
+    ASSERT_EQ(governor.steps().size(), 5u);
     heaps.clear(); // the process has ended, the rules are others
     probes.clear();
     can_leave_durations = false;
     const auto said = measured();
-    EXPECT_EQ(said.size(), 4u);
+    EXPECT_EQ(said.size(), 5u);
     for (const auto &one : said)
         EXPECT_EQ(one.substr(0, 5), "moot ");
     EXPECT_TRUE(governor.steps().empty());
@@ -312,6 +389,8 @@ TEST(GovernorText, Steps) {
     EXPECT_EQ(step_text(step), "the heap of pid 7 (server) is recorded at level \"sizes\", without history");
     step.kind = Kind::SizesToPages;
     EXPECT_EQ(step_text(step), "allocations of pid 7 (server) are not recorded");
+    step.kind = Kind::DurationsOfProcess;
+    EXPECT_EQ(step_text(step), "durations of system calls of pid 7 (server) are not measured");
     step.kind = Kind::Durations;
     EXPECT_EQ(step_text(step), "durations of system calls are not measured");
 }

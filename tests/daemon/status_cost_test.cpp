@@ -59,6 +59,7 @@ TEST_F(StatusCost, WhatHelpsWhereNoStepIsLeft) {
     measured->programs = 0.5;
     measured->durations = {.can_be_left_out = false, .share = 0.2, .calls_per_second = 1};
     governor.measured(*measured);
+    governor.measured(*measured);
     EXPECT_EQ(
         json()["advice"],
         "recording alone takes 50 % of each CPU, over the budget of 1 %, and there is nothing left to do without: "
@@ -70,9 +71,22 @@ TEST_F(StatusCost, StrangersAreSaidWhereTheyAreMuchOfIt) {
     measured->programs = 0.5;
     measured->strangers = {.share = 0.05, .calls_per_second = 82'000};
     governor.measured(*measured);
+    governor.measured(*measured);
     EXPECT_THAT(json()["advice"].get<std::string>(),
                 testing::HasSubstr("of which 5 % of a CPU go to 82,000 calls a second of processes no rule is about"));
     EXPECT_EQ(json()["strangers"]["events_per_second"], 82'000);
+}
+
+TEST_F(StatusCost, WhoCostsMostIsNamed) {
+    measured.emplace();
+    for (std::uint32_t pid = 1; pid < 10; ++pid)
+        measured->processes.push_back({.process = {pid, {1}}, .comm = "c", .timed = pid != 1, .share = 0.1 / pid});
+    const auto said = json()["costliest"];
+    ASSERT_EQ(said.size(), 5u);
+    EXPECT_EQ(said[0],
+              (nlohmann::ordered_json{
+                  {"pid", 1}, {"comm", "c"}, {"cpu_share", 0.1}, {"calls_per_second", 0}, {"durations", false}}));
+    EXPECT_EQ(said[1]["durations"], true);
 }
 
 TEST_F(StatusCost, ARuleThatDoesNothingHasNoCost) {

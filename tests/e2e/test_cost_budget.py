@@ -237,11 +237,48 @@ def test_recording_alone_over_the_budget_is_said_with_what_helps(daemon):
     config = '[cost]\nbudget = "0.01%"\nevery = "1s"\n'
     rules = '[[rule]]\nname = "crash"\non = "signal"\n'
     watcher = daemon(rules=rules, config=config)
-    with running("dd", "if=/dev/zero", "of=/dev/null", "bs=1"):
-        has_said(watcher, "cost: durations of system calls are not measured: over the cost budget")
-        has_said(watcher, "cost: recording alone takes .* narrow the rules' match, or raise")
-        until(lambda: not watcher.ctl.json("status")["recorder"]["durations"], "calls without durations", watcher.tail)
-        assert "recording alone takes" in watcher.ctl.json("status")["cost"]["advice"]
-        assert "narrow the rules' match" in watcher.ctl.text("status")
+    with running("dd", "if=/dev/zero", "of=/dev/null", "bs=1") as load:
+        has_said(watcher, rf"cost: durations of system calls of pid {load.pid} \(dd\) are not measured: over the cost budget")
+        has_said(watcher, "cost: recording alone takes .* narrow the rules' match, .*or raise")
+        cost = watcher.ctl.json("status")["cost"]
+        assert "recording alone takes" in cost["advice"]
+        first = cost["costliest"][0]
+        assert first["pid"] == load.pid and first["comm"] == "dd" and first["durations"] is False
+        text = watcher.ctl.text("status")
+        assert "narrow the rules' match" in text and re.search(rf"of pid {load.pid} \(dd\), without durations", text)
         ended = run(victim("die"), "null-read")
         assert_captured(watcher.incident(ended.pid))
+
+
+def calls_of(incident, name):
+    return [line for line in incident.timeline if line.get("kind") == "syscall" and line.get("name") == name]
+
+
+def test_who_is_busy_pays_and_nobody_else(daemon):
+    """What a stranger's calls cost takes nothing from a quiet program; the busy one's bundle says what it lost."""
+    watcher = daemon(rules='[[rule]]\nname = "crash"\non = "signal"\n', config=BUDGET)
+    with running("dd", "if=/dev/zero", "of=/dev/null", "bs=1") as load, \
+            running("sh", "-c", "while :; do sleep 0.05; done") as quiet:
+        has_said(watcher, rf"cost: durations of system calls of pid {load.pid} \(dd\) are not measured")
+        assert watcher.ctl.json("status")["recorder"]["durations"], "those of others are"
+        quiet.send_signal(signal.SIGABRT)
+        calls = calls_of(watcher.incident(quiet.pid), "wait4")
+        assert calls and all(call["duration_ns"] is not None for call in calls)
+        load.send_signal(signal.SIGABRT)
+        incident = watcher.incident(load.pid)
+        calls = calls_of(incident, "read") + calls_of(incident, "write")
+        assert len(calls) > 100 and not [call for call in calls if call["duration_ns"] is not None]
+        assert [step for step in incident.quality["degraded"] if f"of pid {load.pid} (dd)" in step["what"]]
+    until(lambda: not watcher.ctl.json("status")["cost"]["steps"], "the process that is gone to be forgotten", watcher.tail)
+
+
+def test_durations_come_back_when_the_process_is_idle(daemon):
+    watcher = daemon(rules='[[rule]]\nname = "crash"\non = "signal"\n', config=BUDGET)
+    with running("dd", "if=/dev/zero", "of=/dev/null", "bs=1") as load:
+        has_said(watcher, rf"cost: durations of system calls of pid {load.pid} \(dd\) are not measured")
+        load.send_signal(signal.SIGSTOP)
+        has_said(watcher, UNDONE + rf"durations of system calls of pid {load.pid}")
+        load.send_signal(signal.SIGCONT)
+        load.send_signal(signal.SIGABRT)
+        calls = calls_of(watcher.incident(load.pid), "read")
+        assert calls[0]["duration_ns"] is None and calls[-1]["duration_ns"] is not None
