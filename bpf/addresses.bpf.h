@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only
- * The address that a call on a socket names, or the peer that has come by itself: read into thread_side.address, where
- * it stays until the thread's next such call, and kept behind the packed call. */
+ * The address that a call on a socket names, or the peer that has come by itself, and likewise the events of epoll:
+ * read into thread_side.address, where they stay until the thread's next such call, and kept behind the packed call. */
 #pragma once
 
 #include "bpf/segments.bpf.h"
@@ -60,6 +60,8 @@ static __noinline int begin_address(struct thread_slot *thread, __u32 slot, stru
         read_address(thread, side, record->args[4], (__u32)record->args[5]);
     else if (call == ADDRESS_SENT && message_name(record, &name))
         read_address(thread, side, name.name, name.length);
+    else if (call == EVENTS_GIVEN)
+        read_address(thread, side, record->args[3], EPOLL_EVENT_BYTES);
     else
         thread->address_of = 0;
     __u32 room = 0;
@@ -106,12 +108,18 @@ static __noinline int end_address(struct thread_slot *thread, __u32 slot, struct
                         accepted_peer(bpf_get_current_task_btf(), record->ret, side->address, &side->about_peer));
     } else if (call == ADDRESS_FROM || call == ADDRESS_RECEIVED) {
         read_received(thread, side, record, call);
+    } else if (call == EVENTS_TAKEN) {
+        __u64 count = record->ret < EVENTS_KEPT ? record->ret : EVENTS_KEPT;
+        thread->address_of = 0;
+        if (record->ret > 0)
+            read_address(thread, side, record->args[1], count * EPOLL_EVENT_BYTES);
     } else if (!has_address(thread)) { /* its page was not there at the entry, or nobody has seen that */
         begin_address(thread, slot, record, call);
     }
     __u32 length = has_address(thread);
     if (length < sizeof(__u16) || length > ADDRESS_MAX_LEN)
         return 0;
-    keep_extra(thread, record->start_ns, PACKED_ADDRESS, (__u64)side->address, length);
-    return 1;
+    __u32 kind = call >= EVENTS_GIVEN ? PACKED_EVENTS : PACKED_ADDRESS;
+    keep_extra(thread, record->start_ns, kind, (__u64)side->address, length);
+    return kind == PACKED_ADDRESS;
 }

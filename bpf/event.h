@@ -846,11 +846,11 @@ struct txg_event {
 #define CLASS_SIGRETURN (1 << 13)
 #define CLASS_ARGUMENTS_SHIFT 14 /* 3 bits: how many arguments it has */
 #define CLASS_ARGUMENTS_MASK 7
-#define CLASS_ADDRESS_SHIFT 17 /* 3 bits: enum address_call */
-#define CLASS_ADDRESS_MASK 7
-#define CLASS_NEW_FD (1 << 20) /* returns a new descriptor */
-/* What has to be kept of a call besides its record: the path or address it names, what it did to memory, a handler's
- * end. */
+#define CLASS_ADDRESS_SHIFT 17 /* 4 bits: enum address_call */
+#define CLASS_ADDRESS_MASK 15
+#define CLASS_NEW_FD (1 << 21) /* returns a new descriptor */
+/* What has to be kept of a call besides its record: the path, address or events it names, what it did to memory, a
+ * handler's end. */
 #define CLASS_KEEPS                                                                                                    \
     (CLASS_PATH_MASK << CLASS_PATH_SHIFT | CLASS_FLAGS_MASK << CLASS_FLAGS_SHIFT | CLASS_OPEN_HOW |                    \
      CLASS_MEMORY_MASK << CLASS_MEMORY_SHIFT | CLASS_SIGRETURN | CLASS_ADDRESS_MASK << CLASS_ADDRESS_SHIFT)
@@ -865,7 +865,11 @@ enum address_call {
     ADDRESS_FROM,      /* recvfrom: (fd, …, …, …, address *, length *) */
     ADDRESS_SENT,      /* sendmsg: (fd, struct msghdr *) */
     ADDRESS_RECEIVED,  /* recvmsg: (fd, struct msghdr *) */
+    EVENTS_GIVEN,      /* epoll_ctl: (epfd, op, fd, struct epoll_event *) */
+    EVENTS_TAKEN,      /* epoll_wait: (epfd, struct epoll_event *, …) */
 };
+#define EPOLL_EVENT_BYTES 12 /* struct epoll_event is packed (uapi/linux/eventpoll.h, EPOLL_PACKED) */
+#define EVENTS_KEPT 4        /* of those that one call returns */
 
 enum memory_call { MEMORY_BRK = 1, MEMORY_MMAP = 2, MEMORY_MUNMAP = 3, MEMORY_MREMAP = 4 };
 

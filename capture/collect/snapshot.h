@@ -29,11 +29,18 @@ struct CallAddress {
     std::string bytes;          // hostile; up to ADDRESS_MAX_LEN
 };
 
+// The struct epoll_event that epoll_ctl gives, or the first ones that epoll_wait returns.
+struct CallEvents {
+    std::uint64_t start_ns = 0; // of the call
+    std::string bytes;          // hostile; of up to EVENTS_KEPT events
+};
+
 // The rings of one thread, oldest record first.
 struct ThreadRings {
     bpf::thread_slot slot{};
     std::vector<bpf::syscall_record> syscalls; // the in-flight one, if any, is last (duration_ns == IN_FLIGHT)
     std::vector<CallAddress> addresses;        // of these calls
+    std::vector<CallEvents> events;            // likewise
     std::vector<OpenEntry> opens;
     std::vector<bpf::memory_record> memory;
     std::uint64_t paths_left_out = 0, memory_left_out = 0; // recorded, but the rule does not want them

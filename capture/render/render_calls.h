@@ -18,6 +18,7 @@ struct Call {
     const OpenEntry *open = nullptr;
     const bpf::memory_record *memory = nullptr;
     const CallAddress *address = nullptr; // beside a syscall record
+    const CallEvents *events = nullptr;   // likewise
 
     std::uint64_t start() const {
         if (record)

@@ -1,6 +1,7 @@
 #include "capture/render/render_threads.h"
 
 #include "capture/decode/decode_text.h"
+#include "capture/decode/epoll_events.h"
 #include "capture/decode/socket_address.h"
 #include "capture/decode/syscalls.h"
 #include "capture/render/render_accounts.h"
@@ -121,7 +122,8 @@ private:
             std::array<std::uint64_t, SYSCALL_ARGS> args;
             std::ranges::copy(record.args, args.begin());
             Json json = call_json(record.nr, record.flags & bpf::SYSCALL_COMPAT, args, path_of(*thread.rings, record),
-                                  address_of(*thread.rings, record));
+                                  extra_of(thread.rings->addresses, record), extra_of(thread.rings->events, record),
+                                  record.ret);
             json["ret"] = in_flight ? Json() : Json(record.ret);
             json["error"] = !in_flight && record.ret < 0 && record.ret >= -4095
                                 ? Json(errno_name(static_cast<int>(-record.ret)))
@@ -147,7 +149,7 @@ private:
         const std::array<std::uint64_t, SYSCALL_ARGS> args =
             compat ? std::array<std::uint64_t, SYSCALL_ARGS>{r.bx, r.cx, r.dx, r.si, r.di, r.bp}
                    : std::array<std::uint64_t, SYSCALL_ARGS>{r.di, r.si, r.dx, r.r10, r.r8, r.r9};
-        Json json = call_json(static_cast<int>(r.orig_ax), compat, args, nullptr, nullptr);
+        Json json = call_json(static_cast<int>(r.orig_ax), compat, args, nullptr, nullptr, nullptr, 0);
         json["duration_ns"] = nullptr;
         json["in_flight"] = true;
         json["interrupted"] = interrupted(static_cast<std::int64_t>(r.ax));
@@ -168,17 +170,20 @@ private:
         return nullptr;
     }
 
-    static const CallAddress *address_of(const ThreadRings &rings, const bpf::syscall_record &record) {
-        const auto found = std::ranges::find(rings.addresses, record.start_ns, &CallAddress::start_ns);
-        return found == rings.addresses.end() ? nullptr : &*found;
+    template <typename Extra>
+    static const Extra *extra_of(const std::vector<Extra> &extras, const bpf::syscall_record &record) {
+        const auto found = std::ranges::find(extras, record.start_ns, &Extra::start_ns);
+        return found == extras.end() ? nullptr : &*found;
     }
 
     Json call_json(int nr, bool compat, const std::array<std::uint64_t, SYSCALL_ARGS> &args, const std::string *path,
-                   const CallAddress *address) {
+                   const CallAddress *address, const CallEvents *events, std::int64_t ret) {
         const std::string shown = path ? redactor_.text(*path) : std::string();
         DecodedCall decoded = decode_syscall(nr, compat, args.data(), path ? &shown : nullptr);
         if (address)
             show_address(decoded, redactor_.text(socket_address_text(address->bytes)));
+        if (events)
+            show_events(decoded, events->bytes, ret);
         Json json;
         json["name"] = decoded.name;
         json["nr"] = nr;

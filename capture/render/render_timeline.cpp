@@ -7,6 +7,7 @@
 //   an open record only: the same kinds, with the arguments the record knows
 //   a memory record only: kind "alloc"
 #include "capture/decode/decode.h"
+#include "capture/decode/epoll_events.h"
 #include "capture/decode/socket_address.h"
 #include "capture/decode/syscalls.h"
 #include "capture/os/page_size.h"
@@ -78,6 +79,9 @@ private:
         for (const CallAddress &address : rings.addresses)
             if (const auto call = recorded_call(address.start_ns); call != by_start_.end())
                 calls_[call->second].address = &address;
+        for (const CallEvents &events : rings.events)
+            if (const auto call = recorded_call(events.start_ns); call != by_start_.end())
+                calls_[call->second].events = &events;
         for (const bpf::memory_record &memory : rings.memory)
             call_at(tid, memory.start_ns ? memory.start_ns : memory.t_ns).memory = &memory;
         for (std::size_t i = first; i < calls_.size(); ++i) {
@@ -193,6 +197,8 @@ private:
                 decoded.args.clear();
             if (call.address)
                 show_address(decoded, redactor_.text(socket_address_text(call.address->bytes)));
+            if (call.events)
+                show_events(decoded, call.events->bytes, call.ret());
             // what openat2's structure said, when the programs have read it
             if (decoded.name == "openat2" && call.open && call.open->record.open_flags && decoded.args.size() > 2)
                 decoded.args[2] = "{flags=" + open_flags_text(call.open->record.open_flags) + "}";

@@ -75,6 +75,10 @@ unsigned address_call(const std::string &name) {
         return bpf::ADDRESS_SENT;
     if (name == "recvmsg")
         return bpf::ADDRESS_RECEIVED;
+    if (name == "epoll_ctl")
+        return bpf::EVENTS_GIVEN;
+    if (name == "epoll_wait" || name == "epoll_pwait" || name == "epoll_pwait2")
+        return bpf::EVENTS_TAKEN;
     return 0;
 }
 

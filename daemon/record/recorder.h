@@ -96,8 +96,8 @@ public:
     // and only the registers of a thread show its call in flight.
     Status record_entries(bool wanted);
     bool entries_recorded() const;
-    // Whose calls have no durations although record_entries() wants them, and nobody else's.  Call it again now and then:
-    // a thread that decided about itself meanwhile may not know.
+    // Whose calls have no durations although record_entries() wants them, and nobody else's.  Call it again now and
+    // then: a thread that decided about itself meanwhile may not know.
     Status leave_untimed(const std::set<capture::ProcessRef> &processes);
     // The calls of each process that is recorded, since its threads began to be; those of ended threads are not in it.
     std::map<capture::ProcessRef, ProcessCalls> calls_by_process() const;

@@ -67,10 +67,11 @@ private:
 };
 
 // Of those, newest first, the ones that these calls name; oldest first.
-void keep_addresses_of(const std::vector<bpf::syscall_record> &calls, std::vector<capture::CallAddress> &addresses) {
-    std::ranges::reverse(addresses);
-    std::erase_if(addresses, [&](const capture::CallAddress &address) {
-        return !std::ranges::binary_search(calls, address.start_ns, {}, &bpf::syscall_record::start_ns);
+template <typename Extra>
+void keep_those_of(const std::vector<bpf::syscall_record> &calls, std::vector<Extra> &extras) {
+    std::ranges::reverse(extras);
+    std::erase_if(extras, [&](const Extra &extra) {
+        return !std::ranges::binary_search(calls, extra.start_ns, {}, &bpf::syscall_record::start_ns);
     });
 }
 
@@ -173,9 +174,11 @@ void Recorder::read_calls(std::uint32_t slot, capture::ThreadRings &rings, const
         at = copy->prev;
         gathered.add_older(std::move(calls));
         std::ranges::move(std::views::reverse(unpacked.addresses), std::back_inserter(rings.addresses));
+        std::ranges::move(std::views::reverse(unpacked.events), std::back_inserter(rings.events));
     }
     rings.calls_left_out = kept_before(slot, thread.generation, begins) + gathered.finish(rings.syscalls);
-    keep_addresses_of(rings.syscalls, rings.addresses);
+    keep_those_of(rings.syscalls, rings.addresses);
+    keep_those_of(rings.syscalls, rings.events);
     if (thread.in_call)
         rings.syscalls.push_back(thread.call[(thread.syscalls - 1) & 1]);
 }

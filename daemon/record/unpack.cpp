@@ -69,14 +69,17 @@ __s64 result_of(Words &words, std::uint64_t head) {
 }
 
 // What stands behind the call that began then.
-void unpack_extras(Words &words, std::uint64_t start_ns, std::vector<capture::CallAddress> &addresses) {
+void unpack_extras(Words &words, std::uint64_t start_ns, Unpacked &unpacked) {
     while (words.peek() & PACKED_EXTRA) {
         const std::uint64_t head = words.next();
         std::string bytes = words.bytes(head & PACKED_EXTRA_LENGTH);
         if (words.ended_short())
             return;
-        if ((head >> PACKED_EXTRA_KIND_SHIFT & PACKED_EXTRA_KIND_MASK) == PACKED_ADDRESS)
-            addresses.push_back({start_ns, std::move(bytes)});
+        const auto kind = head >> PACKED_EXTRA_KIND_SHIFT & PACKED_EXTRA_KIND_MASK;
+        if (kind == PACKED_ADDRESS)
+            unpacked.addresses.push_back({start_ns, std::move(bytes)});
+        else if (kind == PACKED_EVENTS)
+            unpacked.events.push_back({start_ns, std::move(bytes)});
     }
 }
 
@@ -113,7 +116,7 @@ Unpacked unpack(const bpf::call_segment &segment) {
         call.start_ns = began;
         call.duration_ns = duration;
         calls.push_back(call);
-        unpack_extras(words, call.start_ns, unpacked.addresses);
+        unpack_extras(words, call.start_ns, unpacked);
     }
     return unpacked;
 }

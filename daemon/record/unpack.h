@@ -12,6 +12,7 @@ namespace incident::daemon {
 struct Unpacked {
     std::vector<bpf::syscall_record> calls;
     std::vector<capture::CallAddress> addresses; // of some of them
+    std::vector<capture::CallEvents> events;     // likewise
 };
 
 // The calls of a segment.  They are as many as it says, or fewer where its words end before: then it is a copy made

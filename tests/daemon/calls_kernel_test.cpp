@@ -3,12 +3,14 @@
 #include "records_everybody.h"
 
 #include <gmock/gmock.h>
+#include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
+#include <cstring>
 #include <random>
 #include <thread>
 
@@ -211,6 +213,43 @@ TEST_F(CallsInKernel, OfAnUntimedProcessHaveNoDuration) {
     EXPECT_LT(kept[2].duration_ns, NO_DURATION);
     ::close(ends[0]);
     ::close(ends[1]);
+}
+
+TEST_F(CallsInKernel, OfEpollHaveTheirEvents) {
+    const int set = ::epoll_create1(0);
+    int ends[6][2];
+    for (auto &pair : ends) {
+        ASSERT_EQ(::pipe(pair), 0);
+        epoll_event event{.events = EPOLLIN, .data = {.u64 = 0x1234500000000 + static_cast<std::uint64_t>(pair[0])}};
+        ASSERT_EQ(::epoll_ctl(set, EPOLL_CTL_ADD, pair[0], &event), 0);
+        ASSERT_EQ(::write(pair[1], "x", 1), 1);
+    }
+    ::epoll_ctl(set, EPOLL_CTL_ADD, -1, nullptr); // has no event, and is none that others have left
+    epoll_event ready[8];
+    ASSERT_EQ(::epoll_wait(set, ready, 8, -1), 6);
+    ASSERT_EQ(::epoll_wait(set, ready, 2, -1), 2);
+    const auto rings = mine();
+    std::vector<std::string> given, taken;
+    for (const auto &events : rings.events) {
+        const auto of = std::ranges::find(rings.syscalls, events.start_ns, &bpf::syscall_record::start_ns);
+        ASSERT_NE(of, rings.syscalls.end());
+        (of->nr == SYS_epoll_ctl ? given : taken).push_back(events.bytes);
+    }
+    ASSERT_EQ(given.size(), 6u);
+    for (std::size_t i = 0; i < 6; ++i) {
+        epoll_event event{};
+        ASSERT_EQ(given[i].size(), sizeof(event));
+        std::memcpy(&event, given[i].data(), sizeof(event));
+        EXPECT_EQ(event.events, EPOLLIN);
+        EXPECT_EQ(event.data.u64, 0x1234500000000 + static_cast<std::uint64_t>(ends[i][0]));
+    }
+    ASSERT_EQ(taken.size(), 2u);
+    EXPECT_EQ(taken[0], given[0] + given[1] + given[2] + given[3]) << "the first of six";
+    EXPECT_EQ(taken[1].size(), 2 * sizeof(epoll_event));
+    for (auto &pair : ends)
+        for (const int end : pair)
+            ::close(end);
+    ::close(set);
 }
 
 } // namespace

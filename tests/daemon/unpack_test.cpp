@@ -101,6 +101,15 @@ TEST(Unpack, AnAddressStandsBehindItsCall) {
     EXPECT_THAT(unpack(segment_with(1, {42, 5, 70, address_of_3_bytes})).addresses, IsEmpty());
 }
 
+TEST(Unpack, EventsStandBehindTheirCall) {
+    const __u32 event = PACKED_EXTRA | PACKED_EVENTS << PACKED_EXTRA_KIND_SHIFT | EPOLL_EVENT_BYTES;
+    const auto unpacked = unpack(segment_with(1, {42, 5, 70, event, 1, 5, 0}));
+    ASSERT_THAT(unpacked.events, SizeIs(1));
+    EXPECT_EQ(unpacked.events[0].start_ns, unpacked.calls[0].start_ns);
+    EXPECT_EQ(unpacked.events[0].bytes, std::string("\1\0\0\0\5\0\0\0\0\0\0\0", 12));
+    EXPECT_THAT(unpacked.addresses, IsEmpty());
+}
+
 TEST(Unpack, AnyWordsAreRead) {
     std::mt19937 random(1); // NOLINT(cert-msc32-c,cert-msc51-cpp): the same words each time
     for (int i = 0; i < 1000; ++i) {
