@@ -25,7 +25,7 @@ namespace incident::bpf
 #endif
 
 /* Layout version of everything below. */
-#define EVENT_LAYOUT 13
+#define EVENT_LAYOUT 14
 
 #define COMM_LEN 16
 #define LIMITS 16 /* RLIM_NLIMITS */
@@ -326,7 +326,7 @@ struct process_entry {
     __u64 memory_ended_ns; /* the last of them */
     __u64 calls_ended;     /* made by threads that had a ring and ended before the process */
     __u64 threads_ended;   /* so many */
-    __u64 break_end;       /* what the last brk left whose entry was not recorded; 0: none since its exec */
+    __u64 break_end;       /* what the last brk left; 0: none recorded since its exec */
     __u64 stacks_switched; /* while such were watched: 1 when a thread of it went over to another stack */
     __u64 identity_ns;     /* when it last became what rules know it by: made, executed, moved to another cgroup */
     __u32 permit_epoch;    /* generation of decisions in which the daemon was asked for its permit (EVENT_PERMIT) */

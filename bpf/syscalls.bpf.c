@@ -184,7 +184,8 @@ __weak int tally_path(struct thread_slot *thread, __u32 slot, struct syscall_rec
     return tally_in(&ask, TALLY_REGION_PATH);
 }
 
-/* The break before a brk whose entry was not seen is the one the process's last brk left; 0: none was seen. */
+/* The break that the process's last brk left, which stands for the one before a brk whose entry was not seen; 0: none
+ * was recorded.  This one's is noted. */
 static __always_inline __u64 last_break(struct task_struct *task, struct syscall_record *record)
 {
     __u32 tgid = task->tgid;
@@ -215,7 +216,7 @@ static __noinline int end_memory(struct thread_slot *thread, __u32 slot, struct 
     memory->delta = 0;
     __s64 page = 4095;
     if (call == MEMORY_BRK) {
-        __u64 before = untimed ? last_break(task, record) : thread->break_before;
+        __u64 seen = last_break(task, record), before = untimed ? seen : thread->break_before;
         if (before)
             memory->delta = record->ret - before;
     } else if (call == MEMORY_MMAP)

@@ -113,7 +113,9 @@ private:
     Json last_call(const ThreadSnapshot &thread) {
         const bool recorded = thread.rings && !thread.rings->syscalls.empty();
         const bpf::syscall_record *told = recorded ? told_call(thread) : nullptr;
-        const bool entered_unseen = told && told->duration_ns == NO_DURATION && sleeps_in_call(thread);
+        // Where entries are not recorded, or since then for its process alone, the last record may be of a call before.
+        const bool unseen = told && (told->duration_ns == NO_DURATION || thread.rings->slot.untimed);
+        const bool entered_unseen = unseen && !was_in(thread, *told) && sleeps_in_call(thread);
         if (recorded && !told)
             return {};
         if (told && !entered_unseen) {

@@ -120,27 +120,26 @@ void CostLoads::add_conditions(const CostSources &sources, CostMeasurement &meas
 }
 
 void CostLoads::add_durations(const CostSources &sources, CostMeasurement &measured) {
-    const Cost entries = sources.meter.of_program(entries_program), returns = sources.meter.of_program(returns_program);
-    const bool on = sources.recorder.entries_recorded();
+    const Cost entries = sources.meter.of_program(entries_program);
     // Of an untimed process an entry costs less, which says nothing about what it would cost timed.
-    if (on && entries.ns_per_run > 0 && (sources.untimed.empty() || entries.ns_per_run > ns_per_entry_))
+    if (entries.ns_per_run > 0 && (sources.untimed.empty() || ns_per_entry_ == 0))
         ns_per_entry_ = entries.ns_per_run;
-    measured.durations = {.can_be_left_out = sources.durations_can_be_left_out,
-                          .share = on ? entries.cpu_share : returns.runs_per_second * ns_per_entry_ / 1e9,
-                          .calls_per_second = returns.runs_per_second};
+    measured.durations = {.can_be_left_out = sources.durations_can_be_left_out, .share = entries.cpu_share};
 }
 
-// By how many calls each has made meanwhile: a call costs about the same whoever makes it.
+// By how many calls each has made meanwhile.  A call is taken to cost what the mean of all costs, so where rules are
+// about few, and others make most calls, it is rather said to cost too little.
 void CostLoads::add_processes(const CostSources &sources, CostMeasurement &measured) const {
     const double seconds = static_cast<double>(measured.t_ns - began_ns_) / 1e9;
+    if (seconds <= 0)
+        return;
     const double ns_per_return = sources.meter.of_program(returns_program).ns_per_run;
     for (const auto &[process, now] : sources.recorder.calls_by_process()) {
-        const auto before = calls_.find(process);
-        if (before == calls_.end())
-            continue; // it has not lived for all of it
+        const auto before = calls_.find(process); // if not there, it has been recorded since then
         CostMeasurement::Process line{
             .process = process, .comm = now.comm, .timed = !sources.untimed.contains(process)};
-        const std::uint64_t calls = now.calls - std::min(now.calls, before->second.calls); // threads may have ended
+        const std::uint64_t calls =
+            now.calls - (before == calls_.end() ? 0 : std::min(now.calls, before->second.calls));
         line.calls_per_second = static_cast<double>(calls) / seconds;
         line.durations = line.calls_per_second * ns_per_entry_ / 1e9;
         line.share = line.calls_per_second * ns_per_return / 1e9;

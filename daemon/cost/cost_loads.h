@@ -41,8 +41,8 @@ private:
     void add_durations(const CostSources &sources, CostMeasurement &measured);
     void add_processes(const CostSources &sources, CostMeasurement &measured) const;
 
-    std::uint64_t own_ns_ = 0, own_at_ns_ = 0; // CPU time of the daemon, and when it was read
-    double ns_per_entry_ = 0;                  // of record_enter, when it was last attached and nobody was untimed
+    std::uint64_t own_ns_ = 0, own_at_ns_ = 0;          // CPU time of the daemon, and when it was read
+    double ns_per_entry_ = 0;                           // of record_enter, when nobody was untimed
     std::map<capture::ProcessRef, ProcessCalls> calls_; // when the measurement began
     std::uint64_t began_ns_ = 0;
 };

@@ -1,5 +1,7 @@
 #include "daemon/cost/governor.h"
 
+#include "capture/decode/decode_text.h"
+
 #include <algorithm>
 #include <vector>
 
@@ -15,13 +17,27 @@ std::string key_of(const CostStep &step) {
     return std::to_string(static_cast<int>(step.kind)) + step.subject;
 }
 
+// comm is the process's own word.
+std::string name_of(std::uint32_t pid, const std::string &comm) {
+    return "pid " + std::to_string(pid) + " (" + capture::terminal_text(comm) + ")";
+}
+
 CostStep step_of(const Heap &heap) {
-    const std::string pid = std::to_string(heap.pid);
     return {.kind = heap.level == rules::Allocations::History ? Kind::HistoryToSizes : Kind::SizesToPages,
-            .subject = pid,
-            .name = "pid " + pid + " (" + heap.comm + ")",
+            .subject = std::to_string(heap.pid),
+            .name = name_of(heap.pid, heap.comm),
+            .process = {.pid = heap.pid, .start = {}},
             .share = heap.lower_saves,
             .calls_per_second = heap.calls_per_second};
+}
+
+CostStep step_of(const Process &of) {
+    return {.kind = Kind::Durations,
+            .subject = std::to_string(of.process.pid) + " " + std::to_string(of.process.start.ns),
+            .name = name_of(of.process.pid, of.comm),
+            .process = of.process,
+            .share = of.durations,
+            .calls_per_second = of.calls_per_second};
 }
 
 CostStep step_of(const CostMeasurement::Probes &probes) {
@@ -32,20 +48,6 @@ CostStep step_of(const CostMeasurement::Probes &probes) {
             .share = probes.share,
             .calls_per_second = probes.calls_per_second,
             .asked = probes.asked};
-}
-
-CostStep step_of(const Process &of) {
-    const std::string pid = std::to_string(of.process.pid);
-    return {.kind = Kind::DurationsOfProcess,
-            .subject = pid,
-            .name = "pid " + pid + " (" + of.comm + ")",
-            .process = of.process,
-            .share = of.durations,
-            .calls_per_second = of.calls_per_second};
-}
-
-CostStep step_of(const CostMeasurement::Durations &durations) {
-    return {.kind = Kind::Durations, .share = durations.share, .calls_per_second = durations.calls_per_second};
 }
 
 const Heap *heap_of(const CostMeasurement &now, const CostStep &step) {
@@ -61,10 +63,8 @@ const Process *process_of(const CostMeasurement &now, const CostStep &step) {
 
 bool is_moot(const CostStep &step, const CostMeasurement &now) {
     switch (step.kind) {
-    case Kind::DurationsOfProcess:
-        return !now.durations.can_be_left_out || !process_of(now, step);
     case Kind::Durations:
-        return !now.durations.can_be_left_out;
+        return !now.durations.can_be_left_out || !process_of(now, step);
     case Kind::Probes:
         return std::ranges::find(now.probes, step.subject, &CostMeasurement::Probes::key) == now.probes.end();
     case Kind::HistoryToSizes:
@@ -78,9 +78,7 @@ bool is_moot(const CostStep &step, const CostMeasurement &now) {
 
 // What undoing it would add now; nothing where that cannot be seen.
 double undone_adds(const CostStep &step, const CostMeasurement &now) {
-    if (step.kind == Kind::Durations)
-        return now.durations.share;
-    if (step.kind == Kind::DurationsOfProcess) {
+    if (step.kind == Kind::Durations) {
         const Process *process = process_of(now, step);
         return process ? process->durations : 0;
     }
@@ -88,21 +86,33 @@ double undone_adds(const CostStep &step, const CostMeasurement &now) {
     return heap ? heap->higher_adds : 0;
 }
 
-// What each may take, if who takes less leaves the rest of his part to the others; nullopt: all may have what they
-// take.
-std::optional<double> fair_part(const std::map<std::uint32_t, double> &shares, double budget) {
-    std::vector<double> sorted;
-    sorted.reserve(shares.size());
-    for (const auto &[pid, share] : shares)
-        sorted.push_back(share);
-    std::ranges::sort(sorted);
-    for (std::size_t i = 0; i < sorted.size(); ++i) {
-        const double part = budget / static_cast<double>(sorted.size() - i);
-        if (sorted[i] > part)
-            return part;
-        budget -= sorted[i];
+using Shares = std::map<std::uint32_t, double>; // of processes, by pid
+
+Shares shares_of(const CostMeasurement &now) {
+    Shares shares;
+    for (const Process &process : now.processes)
+        shares[process.process.pid] += process.share;
+    for (const Heap &heap : now.heaps)
+        shares[heap.pid] += heap.share;
+    return shares;
+}
+
+// What a process may take of the budget, if who takes less leaves the rest to the others.
+double part_of(std::uint32_t pid, const Shares &shares, double budget) {
+    std::vector<double> others;
+    others.reserve(shares.size());
+    for (const auto &[other, share] : shares)
+        if (other != pid)
+            others.push_back(share);
+    std::ranges::sort(others);
+    std::size_t left = others.size() + 1;
+    for (const double share : others) {
+        if (share > budget / static_cast<double>(left))
+            break;
+        budget -= share;
+        --left;
     }
-    return std::nullopt;
+    return budget / static_cast<double>(left);
 }
 
 // What the probes of all rules take for the processes they are about, of one CPU.
@@ -122,26 +132,27 @@ std::vector<Governor::Change> Governor::measured(const CostMeasurement &now) {
     drop_moot(now, changes);
     const double saved = take_hot(now, changes);
     at_the_end_ = false;
-    bool taken = false;
+    bool taken = saved > 0;
     over_ = now.total() - saved / now.cpus > *budget_.share ? over_ + 1 : 0;
-    if (over_)
-        calm_ = 0;
-    if (over_ && over_ >= budget_.over_before_a_step) {
-        if (auto step = next_step(now)) {
+    if (!over_)
+        costly_.clear();
+    else if (auto step = next_step(now)) {
+        take(std::move(*step), now, changes);
+        taken = true;
+    } else
+        at_the_end_ = over_ >= budget_.over_before_a_step && costly_.empty(); // else it is not yet sure
+    rules_over_ = (of_rules(now) - saved) / now.cpus > *budget_.share ? rules_over_ + 1 : 0;
+    if (rules_over_)
+        rules_calm_ = 0;
+    if (rules_over_ >= budget_.over_before_a_step && !taken) {
+        if (auto step = next_probes(now)) {
             take(std::move(*step), now, changes);
             taken = true;
-        }
-        at_the_end_ = !taken;
-    }
-    if ((of_rules(now) - saved) / now.cpus > *budget_.share) {
-        rules_calm_ = 0;
-        if (auto step = taken ? std::nullopt : next_probes(now)) {
-            take(std::move(*step), now, changes);
             at_the_end_ = false;
         }
     }
     // What has just changed shows in the next measurement.
-    if (changes.empty() && !undo_idle(now, changes) && !undo(now, changes))
+    if (!taken && !undo(now, changes))
         undo_probes(now, changes);
     return changes;
 }
@@ -151,9 +162,14 @@ void Governor::forget(const std::function<bool(const CostStep &)> &is_another_no
         if (!is_another_now(step))
             return false;
         waited_.erase(key_of(step));
-        idle_.erase(key_of(step));
+        calm_.erase(key_of(step));
         return true;
     });
+}
+
+bool Governor::is_unsettled() const {
+    const unsigned over = std::max(over_, rules_over_);
+    return over > 0 && over <= soon_at_most && !at_the_end_;
 }
 
 void Governor::drop_moot(const CostMeasurement &now, Changes &changes) {
@@ -162,7 +178,7 @@ void Governor::drop_moot(const CostMeasurement &now, Changes &changes) {
             return false;
         changes.push_back({step, Change::What::Moot});
         waited_.erase(key_of(step));
-        idle_.erase(key_of(step));
+        calm_.erase(key_of(step));
         return true;
     });
     // What nobody has taken again for two of the longest waits begins anew anyway.
@@ -185,45 +201,32 @@ double Governor::take_hot(const CostMeasurement &now, Changes &changes) {
     return saved;
 }
 
-std::optional<CostStep> Governor::next_step(const CostMeasurement &now) const {
-    std::map<std::uint32_t, double> shares; // by pid
-    for (const Process &process : now.processes)
-        shares[process.process.pid] += process.share;
-    for (const Heap &heap : now.heaps)
-        shares[heap.pid] += heap.share;
-    const auto fair = fair_part(shares, *budget_.share * now.cpus);
-    if (!fair)
-        return std::nullopt;
-    if (auto step = step_of_costliest(now, shares, *fair))
-        return step;
-    const bool measured = std::ranges::find(steps_, Kind::Durations, &CostStep::kind) == steps_.end();
-    double of_many = 0;
-    for (const Process &process : now.processes)
-        of_many += process.timed ? process.durations : 0;
-    if (now.durations.can_be_left_out && measured && of_many >= many_share * *budget_.share * now.cpus)
-        return step_of(now.durations);
-    return std::nullopt;
-}
-
-// Of the process that costs most, by its calls and its heap, the step that its incident would miss least; if it has
-// none left, of the next.  A process within its fair part gives nothing: others are the cause.
-std::optional<CostStep> Governor::step_of_costliest(const CostMeasurement &now,
-                                                    const std::map<std::uint32_t, double> &shares, double fair) const {
-    const double least = least_saving * *budget_.share * now.cpus;
+// Of the process that costs most of those over their part, the step that its incident would miss least; if it has none
+// left, of the next.
+std::optional<CostStep> Governor::next_step(const CostMeasurement &now) {
+    const double budget = *budget_.share * now.cpus;
+    const Shares shares = shares_of(now);
+    std::map<std::uint32_t, unsigned> costly;
     std::optional<CostStep> found;
-    double most = fair;
+    double most = 0;
     const auto consider = [&](std::uint32_t pid, const auto &of) {
-        if (shares.at(pid) <= most)
+        const double share = shares.at(pid);
+        if (share <= part_of(pid, shares, budget))
             return;
-        most = shares.at(pid);
+        const unsigned times = costly_[pid] + 1;
+        costly[pid] = times;
+        if (times < budget_.over_before_a_step || share <= most)
+            return;
+        most = share;
         found = step_of(of);
     };
     for (const Process &process : now.processes)
-        if (now.durations.can_be_left_out && process.timed && process.durations >= least)
+        if (now.durations.can_be_left_out && process.timed && process.durations >= least_durations * budget)
             consider(process.process.pid, process);
     for (const Heap &heap : now.heaps) // by all it takes: the way to "pages" is by "sizes"
-        if (heap.level != rules::Allocations::Pages && heap.share >= least)
+        if (heap.level != rules::Allocations::Pages && heap.share >= least_saving * budget)
             consider(heap.pid, heap);
+    costly_ = std::move(costly);
     return found;
 }
 
@@ -252,36 +255,41 @@ void Governor::take(CostStep step, const CostMeasurement &now, Changes &changes)
     step.retry_ns = now.t_ns + waited.wait_ns;
     changes.push_back({step, Change::What::Taken});
     steps_.push_back(std::move(step));
-    calm_ = rules_calm_ = 0;
+    rules_calm_ = 0;
+    calm_.clear();
 }
 
-// What is left out of a process that no longer costs anything is of no use to anybody.
-bool Governor::undo_idle(const CostMeasurement &now, Changes &changes) {
-    const double least = least_saving * *budget_.share * now.cpus;
+// Whether it would not be taken again at once.
+bool Governor::is_calm(const CostStep &step, const CostMeasurement &now) const {
+    const double adds = undone_adds(step, now);
+    if (now.total() + adds / now.cpus < calm_share * *budget_.share)
+        return true;
+    if (step.kind == Kind::SizesToPages)
+        return false; // nobody knows
+    const std::uint32_t pid = step.process.pid;
+    const Shares shares = shares_of(now);
+    const auto share = shares.find(pid);
+    return (share == shares.end() ? 0 : share->second) + adds <
+           calm_share * part_of(pid, shares, *budget_.share * now.cpus);
+}
+
+// The latest of those for the total that can be.  Of a heap there may be two, one upon the other.
+bool Governor::undo(const CostMeasurement &now, Changes &changes) {
     auto which = steps_.end();
     for (auto step = steps_.begin(); step != steps_.end(); ++step) {
-        if (step->kind != Kind::DurationsOfProcess)
+        if (step->kind == Kind::Probes)
             continue;
-        unsigned &idle = idle_[key_of(*step)];
-        idle = undone_adds(*step, now) < least / 2 ? std::min(idle + 1, calm_measurements) : 0;
-        if (idle == calm_measurements && step->retry_ns <= now.t_ns && which == steps_.end())
+        unsigned &calm = calm_[key_of(*step)];
+        calm = is_calm(*step, now) ? std::min(calm + 1, calm_measurements) : 0;
+        const bool covered = step->kind == Kind::HistoryToSizes && std::ranges::any_of(steps_, [&](const auto &other) {
+                                 return other.kind == Kind::SizesToPages && other.subject == step->subject;
+                             });
+        if (calm == calm_measurements && step->retry_ns <= now.t_ns && !covered)
             which = step;
     }
     if (which == steps_.end())
         return false;
     undo(which, now, changes);
-    return true;
-}
-
-// The latest of those for the total.
-bool Governor::undo(const CostMeasurement &now, Changes &changes) {
-    const auto latest =
-        std::find_if(steps_.rbegin(), steps_.rend(), [](const CostStep &step) { return step.kind != Kind::Probes; });
-    const double adds = latest != steps_.rend() ? undone_adds(*latest, now) / now.cpus : 0;
-    calm_ = now.total() + adds < calm_share * *budget_.share ? std::min(calm_ + 1, calm_measurements) : 0;
-    if (calm_ < calm_measurements || latest == steps_.rend() || latest->retry_ns > now.t_ns)
-        return false;
-    undo(std::prev(latest.base()), now, changes);
     return true;
 }
 
@@ -305,10 +313,10 @@ bool Governor::undo_probes(const CostMeasurement &now, Changes &changes) {
 
 void Governor::undo(std::vector<CostStep>::iterator which, const CostMeasurement &now, Changes &changes) {
     waited_[key_of(*which)].undone_ns = now.t_ns;
-    idle_.erase(key_of(*which));
     changes.push_back({*which, Change::What::Undone});
     steps_.erase(which);
-    calm_ = rules_calm_ = 0;
+    rules_calm_ = 0;
+    calm_.clear();
 }
 
 } // namespace incident::daemon

@@ -3,25 +3,26 @@
 //
 // Rules are what incidentd is for, so optional things are left out first, and a rule is turned off only for the time
 // that its probes take in the processes it is about.  If the probes of one rule take more of a CPU there than the
-// budget, they are detached at once.  If everything together takes more of each CPU, and did in the measurement before,
-// so that a busy second is not enough, each measurement takes one step, from the process that costs most first, and of
-// it what its incident would miss least.  A process that takes no more than its fair part of the budget gives nothing.
+// budget, they are detached at once.  Everything else needs two measurements in a row, so that a busy second is not
+// enough.  If everything together takes more of each CPU, each measurement takes one step from the process that costs
+// most of those that cost more than their part of the budget, and of it what its incident would miss least:
 //   the durations of its system calls are not measured
 //   its heap, recorded at level "history", goes to "sizes"
 //   its heap, recorded at level "sizes", goes to "pages"
-// Where no single process costs much, but many do together, over the budget by themselves, durations of system calls
-// are not measured at all. If the probes of all rules take more of each CPU in the processes the rules are about, the
-// costliest probes are detached.  What takes less than a twentieth of the budget stays.  Recording turns no rule off,
-// and neither do programs that run for every process only to find that no rule is about it: if these are over the
-// budget, the status says so. Fatal signals, the OOM killer, and starts and ends of processes are always recorded; they
-// do not count as probes.
+// A process's part is what it may take if who takes less leaves the rest to the others.  Nobody pays for others, nor
+// for what is no process's that lives on: processes that are gone at once, the daemon, and programs that run for every
+// process only to find that no rule is about it.
+// If the probes of all rules take more of each CPU in the processes the rules are about, the costliest probes are
+// detached.  What takes less than a twentieth of the budget stays, of durations a fifth of that.  Recording turns no
+// rule off: if it is over the budget, the status says so.  Fatal signals, the OOM killer, and starts and ends of
+// processes are always recorded; they do not count as probes.
 //
-// Steps for the total are undone in the opposite order, one in each measurement.  A step is undone when each of the
-// last `calm_measurements` would have been below 70 % of the budget without it; the durations of a process also when
-// they would have taken next to nothing in as many, whatever others take; detached probes come back when the
-// probes of all rules were below 70 % in as many.  Nobody can see what a detached probe would cost now, so it is
-// tried when its wait is over.  A step that must be taken again within its wait then waits twice as long, up to an
-// hour.
+// Steps for the total are undone in the opposite order, one in each measurement.  A step is undone when in each of the
+// last `calm_measurements` the total would have been below 70 % of the budget without it, or the process below 70 % of
+// its part; detached probes come back when the probes of all rules were below 70 % of the budget in as many.  Nobody
+// can see what a detached probe or a heap at "pages" would cost now, so the probe is tried when its wait is over, and
+// the heap when there is room in the total.  A step that must be taken again within its wait then waits twice as long,
+// up to an hour.
 #pragma once
 
 #include "capture/os/process_ref.h"
@@ -64,10 +65,10 @@ struct CostMeasurement {
     };
     std::vector<Process> processes; // costliest first
 
-    // The cost of measuring how long all system calls last, or what it would be at their present rate.
+    // Whether a process's durations can be left out, and what measuring those of all costs now.
     struct Durations {
         bool can_be_left_out = false;
-        double share = 0, calls_per_second = 0;
+        double share = 0;
     } durations;
 
     struct Probes { // probes that are attached and detached together
@@ -88,14 +89,14 @@ struct CostMeasurement {
 struct CostBudget {
     std::optional<double> share;     // of each CPU, and of one CPU for one probe; nullopt: no limit
     std::uint64_t every_ns = 0;      // from measurement to measurement
-    unsigned over_before_a_step = 2; // measurements in a row in which the total must be over it
+    unsigned over_before_a_step = 2; // measurements in a row
 };
 
 struct CostStep {
-    enum class Kind { HistoryToSizes, SizesToPages, DurationsOfProcess, Durations, Probes } kind = Kind::Probes;
-    std::string subject;         // the pid of the process, or the key of the probes; "" for all durations
+    enum class Kind { HistoryToSizes, SizesToPages, Durations, Probes } kind = Kind::Probes;
+    std::string subject;         // which process, or the key of the probes
     std::string name;            // for people
-    capture::ProcessRef process; // whose durations
+    capture::ProcessRef process; // of a heap without its start
     std::vector<std::string> conditions;
     bool by_itself = false; // it was over the budget alone; else the total was
     double total = 0;       // when it was taken
@@ -106,8 +107,8 @@ struct CostStep {
 
 class Governor {
 public:
-    static constexpr unsigned calm_measurements = 3;
-    static constexpr double calm_share = 0.7, least_saving = 0.05, many_share = 0.5; // of the budget
+    static constexpr unsigned calm_measurements = 3, soon_at_most = 20;
+    static constexpr double calm_share = 0.7, least_saving = 0.05, least_durations = 0.01; // of the budget
     static constexpr std::uint64_t longest_wait_ns = 3'600'000'000'000;
 
     explicit Governor(CostBudget budget = {}) : budget_(budget) {}
@@ -124,8 +125,9 @@ public:
     const std::vector<CostStep> &steps() const { return steps_; } // oldest first
     // Whether the total is over the budget and no step is left that would help.
     bool at_the_end() const { return at_the_end_; }
-    // Whether the total is over the budget and a step may follow: measure again soon.
-    bool is_unsettled() const { return over_ > 0 && !at_the_end_; }
+    // Whether the budget is exceeded and a step may follow: measure again soon.  Not for ever, where processes that
+    // cost too much come and go.
+    bool is_unsettled() const;
 
 private:
     struct Waited {
@@ -135,12 +137,10 @@ private:
 
     void drop_moot(const CostMeasurement &now, Changes &changes);
     double take_hot(const CostMeasurement &now, Changes &changes);
-    std::optional<CostStep> next_step(const CostMeasurement &now) const;
+    std::optional<CostStep> next_step(const CostMeasurement &now);
     std::optional<CostStep> next_probes(const CostMeasurement &now) const;
     void take(CostStep step, const CostMeasurement &now, Changes &changes);
-    std::optional<CostStep> step_of_costliest(const CostMeasurement &now, const std::map<std::uint32_t, double> &shares,
-                                              double fair) const;
-    bool undo_idle(const CostMeasurement &now, Changes &changes);
+    bool is_calm(const CostStep &step, const CostMeasurement &now) const;
     bool undo(const CostMeasurement &now, Changes &changes);
     bool undo_probes(const CostMeasurement &now, Changes &changes);
     void undo(std::vector<CostStep>::iterator which, const CostMeasurement &now, Changes &changes);
@@ -148,9 +148,11 @@ private:
     CostBudget budget_;
     std::vector<CostStep> steps_;
     std::map<std::string, Waited> waited_; // by kind and subject
-    std::map<std::string, unsigned> idle_; // of DurationsOfProcess, by kind and subject: measurements in a row
-    unsigned over_ = 0;                    // measurements in a row in which the total was over the budget
-    unsigned calm_ = 0, rules_calm_ = 0;   // calm ones in a row: of the total, of the rules' probes
+    // Measurements in a row: in which a step (by kind and subject) could have been undone, in which a process (by pid)
+    // was over its part, in which the total and the rules' probes were over the budget, in which the latter were calm.
+    std::map<std::string, unsigned> calm_;
+    std::map<std::uint32_t, unsigned> costly_;
+    unsigned over_ = 0, rules_over_ = 0, rules_calm_ = 0;
     bool at_the_end_ = false;
 };
 

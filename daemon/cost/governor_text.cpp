@@ -34,10 +34,8 @@ std::string step_text(const CostStep &step) {
         return fmt::format("the heap of {} is recorded at level \"sizes\", without history", step.name);
     case CostStep::Kind::SizesToPages:
         return fmt::format("allocations of {} are not recorded", step.name);
-    case CostStep::Kind::DurationsOfProcess:
-        return fmt::format("durations of system calls of {} are not measured", step.name);
     case CostStep::Kind::Durations:
-        return "durations of system calls are not measured";
+        return fmt::format("durations of system calls of {} are not measured", step.name);
     case CostStep::Kind::Probes:
         return fmt::format("{} detached", step.name);
     }
@@ -50,7 +48,7 @@ std::string step_reason(const CostStep &step, double budget, std::int64_t realti
         fmt::format("{} of a CPU at {} calls a second", percent_text(step.share), grouped(step.calls_per_second));
     const std::string cost =
         step.by_itself ? own
-                       : fmt::format("{} of each CPU {}, this saves {}", percent_text(step.total),
+                       : fmt::format("{} of each CPU {}, this saves up to {}", percent_text(step.total),
                                      step.kind == CostStep::Kind::Probes ? "by rules' probes" : "in total", own);
     return fmt::format("over the cost budget: {}, budget {}; tried again {}{:%H:%M:%SZ}", cost, percent_text(budget),
                        step.by_itself ? "at " : "when there is room, not before ",
@@ -58,15 +56,14 @@ std::string step_reason(const CostStep &step, double budget, std::int64_t realti
 }
 
 std::string beyond_steps_text(const CostMeasurement &now, const Governor &governor) {
-    const bool durations = now.durations.share > 0 && std::ranges::find(governor.steps(), CostStep::Kind::Durations,
-                                                                        &CostStep::kind) == governor.steps().end();
+    const bool durations = now.durations.share > 0;
     std::string strangers;
     if (now.strangers.share >= Governor::least_saving * governor.budget().share.value_or(0) * now.cpus)
         strangers = fmt::format(", of which {} of a CPU go to {} calls a second of processes no rule is about, from "
                                 "which rules' programs turn away; no rule is off for that",
                                 percent_text(now.strangers.share), grouped(now.strangers.calls_per_second));
-    return fmt::format("recording alone takes {} of each CPU, over the budget of {}{}, and there is nothing left to do "
-                       "without: narrow the rules' match, {}or raise [cost] budget",
+    return fmt::format("recording alone takes {} of each CPU, over the budget of {}{}, and nothing more is left "
+                       "out for that: narrow the rules' match, {}or raise [cost] budget",
                        percent_text(now.total()), percent_text(governor.budget().share.value_or(0)), strangers,
                        durations ? "set [record] durations = false, " : "");
 }

@@ -71,7 +71,7 @@ struct OwnCost {
 
 struct ProcessCalls {
     std::uint64_t calls = 0;
-    std::string comm; // of its leader, or of one of its threads
+    std::string comm; // of its leader, or of one of its threads; hostile
 };
 
 class Attacher;
@@ -99,7 +99,7 @@ public:
     // Whose calls have no durations although record_entries() wants them, and nobody else's.  Call it again now and
     // then: a thread that decided about itself meanwhile may not know.
     Status leave_untimed(const std::set<capture::ProcessRef> &processes);
-    // The calls of each process that is recorded, since its threads began to be; those of ended threads are not in it.
+    // The calls of each process that is recorded, since its threads began to be, also those of threads that have ended.
     std::map<capture::ProcessRef, ProcessCalls> calls_by_process() const;
     // Stops testing these conditions ("RULE:CONDITION") until the next call, although rules want them, and detaches
     // what no other condition needs.  plan: the one that was applied.

@@ -22,11 +22,14 @@ std::map<capture::ProcessRef, ProcessCalls> Recorder::calls_by_process() const {
         auto *thread = impl_->threads.element<bpf::thread_slot>(slot);
         if (thread->state != bpf::SLOT_LIVE)
             continue;
-        ProcessCalls &process = processes[capture::process_of(*thread)];
-        process.calls += std::atomic_ref(thread->syscalls).load(std::memory_order_relaxed);
-        if (process.comm.empty() || thread->tid == thread->tgid)
-            process.comm.assign(thread->comm, ::strnlen(thread->comm, sizeof(thread->comm)));
+        ProcessCalls &known = processes[capture::process_of(*thread)];
+        known.calls += std::atomic_ref(thread->syscalls).load(std::memory_order_relaxed);
+        if (known.comm.empty() || thread->tid == thread->tgid)
+            known.comm.assign(thread->comm, ::strnlen(thread->comm, sizeof(thread->comm)));
     }
+    for (auto &[of, calls] : processes)
+        if (const auto entry = process(of.pid); entry && capture::process_of(*entry) == of)
+            calls.calls += entry->calls_ended;
     return processes;
 }
 

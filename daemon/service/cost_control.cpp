@@ -67,7 +67,7 @@ std::uint64_t CostControl::tick(std::uint64_t now_ns) {
 std::set<capture::ProcessRef> CostControl::untimed() const {
     std::set<capture::ProcessRef> processes;
     for (const CostStep &step : governor_.steps())
-        if (step.kind == CostStep::Kind::DurationsOfProcess)
+        if (step.kind == CostStep::Kind::Durations)
             processes.insert(step.process);
     return processes;
 }
@@ -81,10 +81,8 @@ void CostControl::log(const Governor::Change &change) const {
         spdlog::warn("cost: {}: {}", step_text(change.step), reason_of(change.step));
     else if (change.what == Governor::Change::What::Undone)
         spdlog::info("cost: as rules ask again: {}: it is tried whether there is room now",
-                     change.step.kind == CostStep::Kind::Durations ? "durations of system calls"
-                     : change.step.kind == CostStep::Kind::DurationsOfProcess
-                         ? "durations of system calls of " + change.step.name
-                         : change.step.name);
+                     change.step.kind == CostStep::Kind::Durations ? "durations of system calls of " + change.step.name
+                                                                   : change.step.name);
 }
 
 // Whatever is not among the steps is as rules and configuration ask.
@@ -102,9 +100,7 @@ void CostControl::obey(std::uint64_t now_ns) {
 }
 
 void CostControl::record_durations() {
-    const bool afforded =
-        std::ranges::find(governor_.steps(), CostStep::Kind::Durations, &CostStep::kind) == governor_.steps().end();
-    if (const auto set = recorder_.record_entries((durations_wanted_ && afforded) || rules_.plan.durations); !set)
+    if (const auto set = recorder_.record_entries(durations_wanted_ || rules_.plan.durations); !set)
         spdlog::error("calls have no durations: {}", set.error().what);
     leave_untimed();
 }
@@ -134,13 +130,15 @@ bool CostControl::review(std::uint64_t now_ns) {
     };
     const std::size_t before = governor_.steps().size();
     governor_.forget([&](const CostStep &step) {
+        if (step.kind == CostStep::Kind::Durations)
+            return rules_.plan.durations;
         return step.kind == CostStep::Kind::Probes && asked_by(conditions_now(step), rules_.rules()) != step.asked;
     });
     obey(now_ns);
     return governor_.steps().size() != before && !meter_.counting();
 }
 
-capture::CostRecord CostControl::record() const {
+capture::CostRecord CostControl::record(std::uint32_t pid) const {
     capture::CostRecord record;
     record.budget = governor_.budget().share;
     if (measured_) {
@@ -150,7 +148,8 @@ capture::CostRecord CostControl::record() const {
         record.daemon = measured_->daemon;
     }
     for (const CostStep &step : governor_.steps())
-        record.degraded.push_back({step_text(step), reason_of(step), step.since_ns});
+        if (step.kind == CostStep::Kind::Probes || step.process.pid == pid)
+            record.degraded.push_back({step_text(step), reason_of(step), step.since_ns});
     return record;
 }
 

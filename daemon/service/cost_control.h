@@ -31,7 +31,7 @@ public:
 
     // Adds the conditions whose probes are off for their cost, so that their rules do nothing.
     void describe(ConditionStates &states) const;
-    capture::CostRecord record() const; // for a bundle
+    capture::CostRecord record(std::uint32_t pid) const; // for a bundle about this process
     CostStatus status() const;
     const Governor &governor() const { return governor_; }
 

@@ -348,7 +348,7 @@ void Daemon::on_ready(Assembly assembly) {
 }
 
 void Daemon::on_fire(const rules::Decision &decision, Assembly &assembly) {
-    assembly.input.cost = costs_->record();
+    assembly.input.cost = costs_->record(assembly.input.process.event.h.tgid);
     const FiredIncident incident{decision, assembly.input, assembly.collected, assembly.late};
     watches_->each([&](const Watch &watch) { watch.add_context(incident); });
 }

@@ -65,9 +65,9 @@ protected:
         for (const Caller &caller : callers) {
             CostMeasurement::Process line{
                 .process = {caller.pid, {1}}, .comm = "caller", .durations = caller.durations};
-            line.timed = !in_force(Kind::DurationsOfProcess, std::to_string(caller.pid));
-            line.share = caller.calls + (line.timed && !in_force(Kind::Durations) ? caller.durations : 0);
-            m.durations.share += caller.durations;
+            line.timed = !in_force(Kind::Durations, std::to_string(caller.pid) + " 1");
+            line.share = caller.calls + (line.timed ? caller.durations : 0);
+            m.durations.share += line.share - caller.calls;
             m.programs += line.share;
             m.processes.push_back(line);
         }
@@ -82,7 +82,7 @@ protected:
         now += governor_second;
         return governor.measured(measurement());
     }
-    // "taken 7", "undone 7", by subject; durations have none
+    // "taken 07": the first digit is the kind, then comes the subject, of a process its pid
     std::vector<std::string> measured(unsigned times = 1) {
         std::vector<std::string> said;
         for (; times; --times)
@@ -90,7 +90,8 @@ protected:
                 said.push_back((change.what == What::Taken    ? "taken "
                                 : change.what == What::Undone ? "undone "
                                                               : "moot ") +
-                               std::to_string(static_cast<int>(change.step.kind)) + change.step.subject);
+                               std::to_string(static_cast<int>(change.step.kind)) +
+                               change.step.subject.substr(0, change.step.subject.find(' ')));
         return said;
     }
     using Said = std::vector<std::string>;
@@ -116,16 +117,13 @@ TEST_F(Governed, TheOrderOfTheSteps) {
     rest = 1;
     heaps = {
         {7, Allocations::History, 0.1, 0.2}, {8, Allocations::History, 0.1, 0.3}, {9, Allocations::Sizes, 0.05, 0}};
-    callers = {{7, 0.01, 0.002}, {20, 0.2, 0.1}, {8, 0, 0.0001}}; // 7 and 8 have a heap too
-    for (std::uint32_t pid = 30; pid < 50; ++pid)
-        callers.push_back({pid, 0.0005, 0.0005}); // next to nothing each, half of the budget together
+    callers = {{7, 0.01, 0.002}, {20, 0.2, 0.1}, {8, 0, 0.0001}};    // 7 and 8 have a heap too
     probes = {{"cool", 0.006}, {"warm", 0.008}, {"warmer", 0.0095}}; // together over the budget of 2 CPUs
     EXPECT_EQ(measured(), Said{"taken 08"}); // the costliest process first, though its calls cost next to nothing
     EXPECT_EQ(measured(), Said{"taken 220"});
     EXPECT_EQ(measured(2), (Said{"taken 27", "taken 07"})); // of one process the durations before the heap
     EXPECT_EQ(measured(3), (Said{"taken 17", "taken 18", "taken 19"}));
-    EXPECT_EQ(measured(), Said{"taken 3"}); // many together
-    EXPECT_EQ(measured(), Said{"taken 4warmer"});
+    EXPECT_EQ(measured(), Said{"taken 3warmer"});
     EXPECT_FALSE(governor.at_the_end());
     EXPECT_TRUE(measured().empty()) << "the others are within the budget";
     EXPECT_TRUE(governor.at_the_end()) << "recording alone is too much, and that is said";
@@ -147,9 +145,9 @@ TEST_F(Governed, NoRuleIsOffForWhatOthersTake) {
 TEST_F(Governed, AHotRuleComesBackThoughOthersStillTakeTooMuch) {
     rest = 1;
     probes = {{"hot", 0.5}};
-    EXPECT_EQ(measured(), Said{"taken 4hot"});
+    EXPECT_EQ(measured(), Said{"taken 3hot"});
     probes[0].share = 0.001;
-    EXPECT_EQ(measured(5), Said{"undone 4hot"});
+    EXPECT_EQ(measured(5), Said{"undone 3hot"});
 }
 
 TEST_F(Governed, AReloadForgetsWhatIsAnotherThingNow) {
@@ -215,13 +213,54 @@ TEST_F(Governed, ABusySecondIsNotEnough) {
     EXPECT_EQ(measured(3), (Said{"taken 27", "taken 07"})) << "once it is sure, each takes a step";
 }
 
+// Attached, and within the budget each.
+TEST_F(Governed, ABusySecondTurnsNoRuleOff) {
+    governor = Governor({.share = 0.01, .every_ns = governor_second});
+    for (int i = 0; i < 10; ++i) {
+        callers = {{7, 0.03, 0.03}};
+        probes = {{"a", 0.008}, {"b", 0.008}, {"c", 0.006}};
+        EXPECT_TRUE(measured().empty());
+        callers = {{7, 0, 0}};
+        probes[0].share = 0.001;
+        EXPECT_TRUE(measured().empty());
+    }
+    callers = {{7, 0.03, 0.03}};
+    probes[0].share = 0.008;
+    EXPECT_EQ(measured(3), (Said{"taken 27", "taken 3a"})) << "rules go last";
+}
+
 TEST_F(Governed, OneBusyProcessTakesNothingFromOthers) {
-    callers = {{7, 0.001, 0.001}, {666, 0.5, 0.5}, {8, 0.002, 0.002}};
-    heaps = {{8, Allocations::History, 0.001, 0.004}};
+    callers = {{7, 0.001, 0.001}, {666, 0.5, 0.5}, {8, 0.0005, 0.0005}};
+    for (std::uint32_t pid = 30; pid < 50; ++pid) // together half of the budget
+        callers.push_back({pid, 0.0001, 0.0004});
+    heaps = {{8, Allocations::History, 0.001, 0.002}};
     EXPECT_EQ(measured(), Said{"taken 2666"});
     EXPECT_TRUE(governor.is_unsettled());
     EXPECT_TRUE(measured(100).empty());
     EXPECT_TRUE(governor.at_the_end()) << "what is left is its calls, and that is said";
+    EXPECT_FALSE(governor.is_unsettled());
+}
+
+// However long the total has been over: that was another's fault.
+TEST_F(Governed, ABusySecondBesideABusyProcessIsNotEnoughEither) {
+    governor = Governor({.share = 0.01, .every_ns = governor_second});
+    callers = {{666, 0.5, 0.5}, {7, 0.001, 0.001}};
+    EXPECT_EQ(measured(10), Said{"taken 2666"});
+    callers[1] = {7, 0.05, 0.05};
+    EXPECT_TRUE(measured().empty());
+    EXPECT_FALSE(governor.at_the_end()) << "it is not sure yet";
+    callers[1] = {7, 0.001, 0.001};
+    EXPECT_TRUE(measured(10).empty());
+    callers[1] = {7, 0.05, 0.05};
+    EXPECT_EQ(measured(2), Said{"taken 27"});
+}
+
+TEST_F(Governed, ManyEqualOnesAreAllTheCause) {
+    for (std::uint32_t pid = 30; pid < 70; ++pid)
+        callers.push_back({pid, 0.0003, 0.0004});
+    const auto said = measured(100);
+    EXPECT_GE(said.size(), 20u) << "until it fits";
+    EXPECT_LE(said.size(), 22u);
 }
 
 TEST_F(Governed, ItsDurationsComeBackWhenItIsIdleThoughOthersStillTakeTooMuch) {
@@ -233,11 +272,42 @@ TEST_F(Governed, ItsDurationsComeBackWhenItIsIdleThoughOthersStillTakeTooMuch) {
     EXPECT_TRUE(measured(100).empty());
 }
 
+TEST_F(Governed, ItsHistoryComesBackThoughAnotherHasBecomeTooMuch) {
+    heaps = {{7, Allocations::History, 0.001, 0.05}};
+    EXPECT_EQ(measured(), Said{"taken 07"});
+    callers = {{8, 0.1, 0.1}};
+    EXPECT_EQ(measured(), Said{"taken 28"});
+    EXPECT_TRUE(measured(10).empty());
+    heaps[0] = {7, Allocations::History, 0.0005, 0.002};
+    EXPECT_EQ(measured(10), Said{"undone 07"});
+}
+
+TEST_F(Governed, BusyProcessesThatComeAndGoAreNotFollowedForEver) {
+    unsigned soon = 0;
+    for (std::uint32_t pid = 100; pid < 400; ++pid) {
+        callers = {{pid, 0.1, 0.1}, {pid + 1, 0.1, 0.1}};
+        measured();
+        soon += governor.is_unsettled();
+    }
+    EXPECT_LE(soon, Governor::soon_at_most);
+    EXPECT_LE(governor.steps().size(), 2u);
+}
+
 TEST_F(Governed, NobodyPaysForWhatNoProcessTakes) {
     rest = 1; // programs that run for processes no rule is about
     callers = {{7, 0.004, 0.004}, {8, 0.004, 0.004}};
     EXPECT_TRUE(measured(10).empty()) << "together they are within the budget";
     EXPECT_TRUE(governor.at_the_end());
+}
+
+TEST_F(Governed, ANameIsHarmless) {
+    callers = {{7, 0.1, 0.1}};
+    now += governor_second;
+    CostMeasurement busy = measurement();
+    busy.processes[0].comm = "a\n\33[2J";
+    const auto changes = governor.measured(busy);
+    ASSERT_EQ(changes.size(), 1u);
+    EXPECT_EQ(changes[0].step.name, "pid 7 (a\\n\\33[2J)");
 }
 
 TEST_F(Governed, AnotherProcessWithItsPidIsAnotherProcess) {
@@ -267,7 +337,7 @@ TEST_F(Governed, WhatAHotProbeSavesIsNotSavedTwice) {
     rest = 0.015;
     heaps = {{7, Allocations::History, 0, 0.003}};
     probes = {{"hot", 0.02}};
-    EXPECT_EQ(measured(), Said{"taken 4hot"}) << "without it the total is within the budget";
+    EXPECT_EQ(measured(), Said{"taken 3hot"}) << "without it the total is within the budget";
 }
 
 TEST_F(Governed, TheLastStepIsUndoneFirst) {
@@ -284,12 +354,12 @@ TEST_F(Governed, ItTakesSeveralCalmMeasurementsInARow) {
     EXPECT_EQ(measured(), Said{"taken 07"});
     heaps[0].history = 0.002;
     for (int i = 0; i < 10; ++i) { // every third is not calm
-        rest = 0;
+        heaps[0].history = 0.002;
         EXPECT_TRUE(measured(2).empty());
-        rest = 0.018; // within the budget, above 70 % of it
+        heaps[0].history = 0.018; // within the budget, above 70 % of it
         EXPECT_TRUE(measured().empty());
     }
-    rest = 0;
+    heaps[0].history = 0.002;
     EXPECT_TRUE(measured(2).empty());
     EXPECT_EQ(measured(), Said{"undone 07"});
 }
@@ -328,7 +398,7 @@ TEST_F(Governed, AProbeComesBackWhenItsLoadHasEnded) {
     probes = {{"hot", 0.5}};
     measured();
     probes[0].share = 0.001;
-    EXPECT_EQ(measured(5), Said{"undone 4hot"});
+    EXPECT_EQ(measured(5), Said{"undone 3hot"});
     EXPECT_TRUE(measured(1000).empty());
     probes[0].share = 0.5; // long after: as if for the first time
     const auto changes = measure();
@@ -352,16 +422,14 @@ TEST_F(Governed, StepsAboutWhatIsGoneAreForgotten) {
     rest = 1;
     heaps = {{7, Allocations::History, 0.1, 0.2}};
     callers = {{8, 0, 0.05}};
-    for (std::uint32_t pid = 30; pid < 60; ++pid)
-        callers.push_back({pid, 0, 0.0009});
     probes = {{"p", 0.5}};
     measured(5);
-    ASSERT_EQ(governor.steps().size(), 5u);
+    ASSERT_EQ(governor.steps().size(), 4u);
     heaps.clear(); // the process has ended, the rules are others
     probes.clear();
     can_leave_durations = false;
     const auto said = measured();
-    EXPECT_EQ(said.size(), 5u);
+    EXPECT_EQ(said.size(), 4u);
     for (const auto &one : said)
         EXPECT_EQ(one.substr(0, 5), "moot ");
     EXPECT_TRUE(governor.steps().empty());
@@ -378,21 +446,21 @@ TEST(GovernorText, Steps) {
                                                "budget 1 %; tried again at 03:14:05Z");
     step.by_itself = false;
     step.total = 0.0205;
-    EXPECT_EQ(step_reason(step, 0.0005, offset),
-              "over the cost budget: 2.1 % of each CPU by rules' probes, this saves 3.2 % of a CPU at 41,000 calls a "
-              "second, budget 0.05 %; tried again when there is room, not before 03:14:05Z");
+    EXPECT_EQ(
+        step_reason(step, 0.0005, offset),
+        "over the cost budget: 2.1 % of each CPU by rules' probes, this saves up to 3.2 % of a CPU at 41,000 calls a "
+        "second, budget 0.05 %; tried again when there is room, not before 03:14:05Z");
     step.kind = Kind::HistoryToSizes;
-    EXPECT_EQ(step_reason(step, 0.0005, offset), "over the cost budget: 2.1 % of each CPU in total, this saves 3.2 % "
-                                                 "of a CPU at 41,000 calls a second, "
-                                                 "budget 0.05 %; tried again when there is room, not before 03:14:05Z");
+    EXPECT_EQ(step_reason(step, 0.0005, offset),
+              "over the cost budget: 2.1 % of each CPU in total, this saves up to 3.2 % "
+              "of a CPU at 41,000 calls a second, "
+              "budget 0.05 %; tried again when there is room, not before 03:14:05Z");
     step.name = "pid 7 (server)";
     EXPECT_EQ(step_text(step), "the heap of pid 7 (server) is recorded at level \"sizes\", without history");
     step.kind = Kind::SizesToPages;
     EXPECT_EQ(step_text(step), "allocations of pid 7 (server) are not recorded");
-    step.kind = Kind::DurationsOfProcess;
-    EXPECT_EQ(step_text(step), "durations of system calls of pid 7 (server) are not measured");
     step.kind = Kind::Durations;
-    EXPECT_EQ(step_text(step), "durations of system calls are not measured");
+    EXPECT_EQ(step_text(step), "durations of system calls of pid 7 (server) are not measured");
 }
 
 TEST(GovernorText, Percents) {

@@ -57,12 +57,12 @@ TEST_F(StatusCost, StepsWithSinceAndWhy) {
 TEST_F(StatusCost, WhatHelpsWhereNoStepIsLeft) {
     measured.emplace();
     measured->programs = 0.5;
-    measured->durations = {.can_be_left_out = false, .share = 0.2, .calls_per_second = 1};
+    measured->durations = {.can_be_left_out = false, .share = 0.2};
     governor.measured(*measured);
     governor.measured(*measured);
     EXPECT_EQ(
         json()["advice"],
-        "recording alone takes 50 % of each CPU, over the budget of 1 %, and there is nothing left to do without: "
+        "recording alone takes 50 % of each CPU, over the budget of 1 %, and nothing more is left out for that: "
         "narrow the rules' match, set [record] durations = false, or raise [cost] budget");
 }
 
