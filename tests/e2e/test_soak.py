@@ -16,12 +16,13 @@ from pathlib import Path
 
 import pytest
 
+from lib.cgroup import inside, limited_memory
 from lib.daemon import SANITIZED
 from lib.programs import victim
 from lib.victims import run, running, start
 from lib.wait import until
 from test_rule_latency import run_slow
-from test_reload_memory import MEBIBYTE, of_daemon, reload
+from test_reload_memory import MEBIBYTE, of_daemon, reload, resident
 
 BUNDLES = 60
 CONFIG = f"""
@@ -35,7 +36,10 @@ light = 3
 window = "10s"
 [heap]
 memory = "128MiB"
+[safety]
+allow_dump = true
 """
+RELOADS_OF_TWO_HOURS = 1000  # at least, and of a shorter time as many for each minute
 PLACE = "@PLACE@"  # of copies that are this test's alone
 
 
@@ -52,11 +56,18 @@ SETS = (
     CRASH
     + rule("status", "exit", "status = [7]")
     + rule("failing", "syscall", 'syscall = ["openat"]', 'errno = ["ENOENT"]', "count = 5", 'window = "10s"')
-    + rule("renamed", "tracepoint", 'tracepoint = "task:task_rename"'),
+    + rule("renamed", "tracepoint", 'tracepoint = "task:task_rename"')
+    + rule("both", "all", 'condition = [ { on = "syscall", syscall = ["openat"], errno = ["ENOENT"] }, '
+           '{ on = "exit", status = 1 } ]', 'within = "1m"'),
     CRASH
     + rule("slow", "latency", f'probe = "uprobe:{PLACE}/slow:probed_sleep"', 'threshold = "20ms"', whom="slow")
     + rule("growing", "memory", 'rss_above = "48MiB"')
-    + rule("blocked", "blocked", 'threshold = "100ms"', "idle = true"),
+    + rule("blocked", "blocked", 'threshold = "100ms"', "idle = true")
+    + rule("stuck", "blocked", 'threshold = "150ms"', 'when = "deadline"', "idle = true",
+           'dump = { signal = "SIGABRT", dry_run = true }')
+    + rule("either", "any", 'condition = [ { on = "syscall", syscall = ["openat"], errno = ["ENOENT"] }, '
+           '{ on = "exit", status = 7 } ]')
+    + rule("sync", "txg_sync", 'threshold = "30s"', whom=""),
     rule("crash", "signal", HEAP, whom="dying/*")
     + rule("told", "signal", "fatal = false", 'signals = ["SIGUSR1"]', whom="handled")
     + rule("killed", "oom", whom="")
@@ -129,19 +140,25 @@ class Readers:
         self.thread.join()
 
 
-def links(watcher):
-    """How many attachments of BPF programs it holds."""
-    found = 0
-    for entry in Path(f"/proc/{watcher.process.pid}/fdinfo").iterdir():
+def of_bpf(pid):
+    """How many of the kernel's objects it holds."""
+    found = dict.fromkeys(("links", "programs", "maps"), 0)
+    for entry in Path(f"/proc/{pid}/fdinfo").iterdir():
         try:
-            found += "link_type:" in entry.read_text()
+            text = entry.read_text()
         except OSError:  # closed since it was listed
-            pass
+            continue
+        for name, mark in (("links", "link_type:"), ("programs", "prog_id:"), ("maps", "map_id:")):
+            found[name] += mark in text and (name == "links" or "link_type:" not in text)
     return found
 
 
 def held(watcher):
-    return of_daemon(watcher) | {"links": links(watcher)}
+    """By the daemon, and by the processes that do a part of its work."""
+    helpers = watcher.processes()
+    others = {name: resident(Path(f"/proc/{pid}")) for name, pid in helpers.items()}
+    descriptors = sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in helpers.values())
+    return of_daemon(watcher) | of_bpf(watcher.process.pid) | {"others": others, "others' descriptors": descriptors}
 
 
 def bytes_below(directory):
@@ -180,6 +197,8 @@ def trouble(programs):
     run(programs / "trouble", "open", "/nonexistent", "6")
     run(programs / "trouble", "rename", "renamed")
     run_slow("sleep", "2", "50", binary=programs / "slow")
+    with limited_memory("incidentd-test-soak", 48 << 20) as group:
+        assert run(*inside(group, programs / "trouble", "threads", "2", "200")).status == -signal.SIGKILL
     with running(programs / "trouble", "grow", "64", "0", stdin=-1), running(programs / "trouble", "pipe", "200"):
         run(programs / "handled", "ignore", "SIGUSR1")
         run(programs / "handled", "once", "SIGUSR1")
@@ -202,7 +221,9 @@ def crash_rule(status):
 
 
 def a_round(watcher, programs, number):
-    reload(watcher, SETS[number % len(SETS)].replace(PLACE, str(programs)))
+    """Two reloads: to the rules of another round for a moment, and to its own."""
+    for which in (number + 2, number):
+        reload(watcher, SETS[which % len(SETS)].replace(PLACE, str(programs)))
     before = settled(watcher)
     with Neighbours(number):
         died = crash(programs)
@@ -233,7 +254,7 @@ def test_a_long_time_of_everything(daemon, minutes, programs):
     early = None  # of this life of the daemon, after it has loaded everything twice
     lives = []
     with Readers(watcher) as readers:
-        while (passed := time.monotonic() - begin) < minutes * 60:
+        while (passed := time.monotonic() - begin) < minutes * 60 or 2 * rounds < minutes * RELOADS_OF_TWO_HOURS / 120:
             crashes += a_round(watcher, programs, rounds)
             rounds += 1
             in_this_life = rounds - (lives[-1] if lives else 0)
@@ -254,7 +275,7 @@ def test_a_long_time_of_everything(daemon, minutes, programs):
         crashes += a_round(watcher, programs, rounds)
         rounds += 1
     late = held(watcher)
-    said = f"{rounds} rounds, {crashes} crashes, {starts} restarts: {early} at first, {late} at the end"
+    said = f"{rounds} rounds, {2 * rounds} reloads, {crashes} crashes, {starts} restarts: {early} at first, {late} at the end"
     print(said)
     assert early, f"too short for its end to be compared with its beginning: {said}"
     if not SANITIZED:
@@ -262,6 +283,11 @@ def test_a_long_time_of_everything(daemon, minutes, programs):
     assert late["descriptors"] - early["descriptors"] <= 16, said
     assert late["mappings"] - early["mappings"] <= 64, said
     assert late["links"] - early["links"] <= 2, said
+    assert (late["programs"], late["maps"]) == (early["programs"], early["maps"]), said
+    assert late["others"].keys() == early["others"].keys(), said
+    if not SANITIZED:
+        assert all(late["others"][name] - early["others"][name] < 8 * MEBIBYTE for name in late["others"]), said
+    assert late["others' descriptors"] - early["others' descriptors"] <= 8, said
     kept = [path for path in (watcher.state / "incidents").iterdir() if re.match(r"\d", path.name)]
     assert len(kept) <= BUNDLES
     assert not [path.name for path in (watcher.state / "incidents").glob(".2*")], "a bundle was left unfinished"
