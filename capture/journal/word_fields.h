@@ -16,10 +16,12 @@ inline bool field_is(const JournalField &field, const char *name, const std::str
     return found && *found == value;
 }
 
+// As journald writes numbers, and nobody else's spelling.
 template <typename Number> std::optional<Number> number_in(const JournalField &field, const char *name) {
     constexpr std::size_t longest_number = 64;
     const auto text = field(name, longest_number);
-    return text ? whole_number<Number>(*text) : std::nullopt;
+    const auto number = text ? whole_number<Number>(*text) : std::nullopt;
+    return number && fmt::to_string(*number) == *text ? number : std::nullopt;
 }
 
 // How long the entry had waited for journald.

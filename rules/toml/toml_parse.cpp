@@ -4,12 +4,26 @@
 #include <map>
 #include <re2/re2.h>
 #include <sstream>
+#include <stdexcept>
 #include <toml.hpp>
+#include <vector>
 
 namespace incident::rules {
 namespace {
 
-using Value = toml::basic_value<toml::discard_comments, std::map>;
+// toml11 (3.7) puts `a.b = 1` behind `a = []` into the last element of the array, of which there is none.
+template <typename T> class Array : public std::vector<T> {
+public:
+    using std::vector<T>::vector;
+    T &back() {
+        if (this->empty())
+            throw std::out_of_range("a key with a dot names an empty array");
+        return std::vector<T>::back();
+    }
+    const T &back() const { return const_cast<Array *>(this)->back(); }
+};
+
+using Value = toml::basic_value<toml::discard_comments, std::map, Array>;
 
 // toml11 locates values only.  The key of `key = value` stands before the value;
 // that of a [header] or of a table made by a dotted key stands within its region.
@@ -130,25 +144,47 @@ ParserError parser_error(const std::string &what, int line_offset, int fallback_
     return error;
 }
 
-} // namespace
-
-std::expected<Node, ParserError> parse_toml(const SourceText &source, int first_line, int last_line,
-                                            const std::vector<bool> &skip) {
+Value parse_lines(const SourceText &source, int first_line, int last_line, const std::vector<bool> &skip) {
     std::string text;
     for (int line = first_line; line <= last_line; ++line) {
         if (!skip[static_cast<std::size_t>(line) - 1])
             text += source.line(line);
         text += '\n';
     }
+    std::istringstream stream(text);
+    return toml::parse<toml::discard_comments, std::map, Array>(stream, "source");
+}
+
+// Of an error that does not say where it is: the parser goes from the first line to the last, so it is the line without
+// which, and without all after it, there is no such error.
+int line_of_error(const SourceText &source, int first_line, int last_line, const std::vector<bool> &skip) {
+    int before = first_line - 1;
+    while (last_line - before > 1) {
+        const int middle = before + (last_line - before) / 2;
+        bool there = false;
+        try {
+            (void)parse_lines(source, first_line, middle, skip);
+        } catch (const toml::exception &) { // of what is cut short there
+        } catch (const std::exception &) {
+            there = true;
+        }
+        (there ? last_line : before) = middle;
+    }
+    return last_line;
+}
+
+} // namespace
+
+std::expected<Node, ParserError> parse_toml(const SourceText &source, int first_line, int last_line,
+                                            const std::vector<bool> &skip) {
     const int line_offset = first_line - 1;
     try {
-        std::istringstream stream(text);
-        return Converter(source, first_line).root(toml::parse<toml::discard_comments, std::map>(stream, "source"));
+        return Converter(source, first_line).root(parse_lines(source, first_line, last_line, skip));
     } catch (const toml::exception &e) {
         return std::unexpected(
             parser_error(e.what(), line_offset, static_cast<int>(e.location().line()) + line_offset));
     } catch (const std::exception &e) { // toml11 lets e.g. std::out_of_range of a number's text through
-        return std::unexpected(parser_error(e.what(), line_offset, first_line));
+        return std::unexpected(parser_error(e.what(), line_offset, line_of_error(source, first_line, last_line, skip)));
     }
 }
 
