@@ -181,6 +181,17 @@ __weak int admit_capture(__u32 index)
     return share->captures < CAPTURES_A_SECOND && __sync_fetch_and_add(&share->captures, 1) < CAPTURES_A_SECOND;
 }
 
+/* Whether that user has had fewer captures than are left; then one more. */
+__weak int leaves_captures(__u32 index, __u32 left)
+{
+    struct user_share *share = share_at(index);
+    begin_second(share);
+    if (share->captures >= left)
+        return 0;
+    __sync_fetch_and_add(&share->captures, 1);
+    return 1;
+}
+
 /* Whether what that user has in the ring buffer for deaths is more than so many times what is left. */
 __weak int holds_much(__u32 index, __u32 factor)
 {

@@ -76,7 +76,7 @@ static __noinline int report_call(void *ctx, struct task_struct *task, struct th
     trigger->nr = record->nr;
     trigger->flags = record->flags;
     __builtin_memcpy(trigger->args, record->args, sizeof(trigger->args));
-    int capture = may_capture(test->each);
+    int capture = may_capture(task, test->each);
     trigger->t.captured = capture;
     if (test->dump) {
         trigger->t.dump_bit = test->dump - 1;
@@ -106,7 +106,7 @@ static __noinline int report_wait(void *ctx, struct task_struct *task, struct sy
     fill_wait(trigger, thread, tid);
     trigger->nr = record->nr;
     trigger->syscall_flags = record->flags;
-    int capture = may_capture(rules);
+    int capture = may_capture(task, rules);
     trigger->t.captured = capture;
     bpf_ringbuf_submit(trigger, capture ? BPF_RB_NO_WAKEUP : 0);
     if (capture)
@@ -193,7 +193,7 @@ static __noinline int report_exit(void *ctx, struct task_struct *task, struct th
     fill_trigger(&trigger->t, TRIGGER_EXIT, task, hold, generation);
     trigger->status = status;
     trigger->pad = 0;
-    int capture = may_capture(hold);
+    int capture = may_capture(task, hold);
     trigger->t.captured = capture;
     bpf_ringbuf_submit(trigger, capture ? BPF_RB_NO_WAKEUP : BPF_RB_FORCE_WAKEUP);
     if (capture)

@@ -170,7 +170,7 @@ static __noinline int report_hit(void *ctx, struct task_struct *task, struct tra
     trigger->length = length;
     if (bpf_probe_read_kernel(trigger->record, length, ctx))
         trigger->length = 0;
-    int capture = may_capture(test.each);
+    int capture = may_capture(task, test.each);
     trigger->t.captured = capture;
     bpf_ringbuf_submit(trigger, BPF_RB_NO_WAKEUP); /* the tracepoint may hold a lock a wake-up needs */
     return capture;

@@ -61,10 +61,11 @@ static __always_inline void fill_trigger(struct trigger_head *trigger, __u32 kin
     copy_comm(trigger->comm, task);
 }
 
-/* Is there a capture left, and does a single match of any of these make a firing? */
-static __always_inline int may_capture(__u64 each)
+/* Does a single match of any of these make a firing, and is there a capture left for the user of the task?  That is as
+ * many as she has had in this second: what one user takes all she can get of is half of what there is. */
+static __always_inline int may_capture(struct task_struct *task, __u64 each)
 {
-    if (!each || capture_tokens <= 0)
+    if (!each || capture_tokens <= 0 || !leaves_captures(share_of(task), capture_tokens))
         return 0;
     return __sync_fetch_and_add(&capture_tokens, -1) > 0;
 }

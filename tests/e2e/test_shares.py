@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import tempfile
+import time
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -104,6 +105,28 @@ def test_a_signal_without_a_capture_is_told_of(daemon, programs):
     assert incident.signal["name"] == "SIGUSR1" and incident.signal["disposition"] == "handled"
     assert incident.record["matches"]["total"] == count
     assert [event for event in incident.timeline if event.get("trigger")]
+
+
+def test_captures_of_a_second(daemon):
+    """A process that ends well is gone when it is looked at from outside: only its own capture shows its threads."""
+    rules = '[[rule]]\nname = "seven"\non = "exit"\nstatus = [7]\nlimit = { cooldown = "0s", per_hour = 10000, by = "process" }\n'
+    watcher = daemon(rules=rules, config=CONFIG)
+    with ExitStack() as attackers:
+        for _ in range(2):
+            attackers.enter_context(running("sh", "-c", "while :; do (exit 7); done", user=GREEDY, cwd="/"))
+        until(lambda: rule_of(watcher, "seven")["matched"] > 200, "many ends", watcher.tail)
+        ended = []
+        for _ in range(12):
+            ended.append(run("sh", "-c", "exit 7", user=MODEST, cwd="/").pid)
+            time.sleep(0.3)
+    for pid in ended:
+        (thread,) = watcher.incident(pid).threads
+        assert int(thread["registers"]["rip"], 16) != 0
+
+
+def rule_of(watcher, name):
+    (found,) = [rule for rule in watcher.ctl.json("status")["rules"] if rule["name"] == name]
+    return found
 
 
 def test_crashes_while_nobody_reads(daemon, programs):
