@@ -109,7 +109,7 @@ def test_a_signal_without_a_capture_is_told_of(daemon, programs):
 
 def test_captures_of_a_second(daemon):
     """A process that ends well is gone when it is looked at from outside: only its own capture shows its threads."""
-    rules = '[[rule]]\nname = "seven"\non = "exit"\nstatus = [7]\nlimit = { cooldown = "0s", per_hour = 10000, by = "process" }\n'
+    rules = '[[rule]]\nname = "seven"\non = "exit"\nstatus = [7]\nlimit = { cooldown = "0s", per_hour = 20, by = "rule" }\n'
     watcher = daemon(rules=rules, config=CONFIG)
     with ExitStack() as attackers:
         for _ in range(2):
