@@ -164,7 +164,8 @@ int line_of_error(const SourceText &source, int first_line, int last_line, const
         bool there = false;
         try {
             (void)parse_lines(source, first_line, middle, skip);
-        } catch (const toml::exception &) { // of what is cut short there
+        } catch (const toml::exception &) {
+            there = false; // of what is cut short there
         } catch (const std::exception &) {
             there = true;
         }
