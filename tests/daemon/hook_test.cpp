@@ -99,8 +99,8 @@ protected:
         std::string name = (std::filesystem::temp_directory_path() / "hook.XXXXXX").string();
         root = ::mkdtemp(name.data());
         socket = root / "private";
-        // As in the daemon, before there are threads: a fork beside one may inherit the allocator's lock, held for
-        // ever.
+        // As in the daemon, before there are threads: a fork beside one may inherit the allocator's lock,
+        // held for ever.
         auto started = Manager::start("incident-hook@.service", "unix:path=" + socket.string());
         EXPECT_TRUE(started) << started.error().what;
         manager_process = std::move(*started);

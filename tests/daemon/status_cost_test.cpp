@@ -60,10 +60,9 @@ TEST_F(StatusCost, WhatHelpsWhereNoStepIsLeft) {
     measured->durations = {.can_be_left_out = false, .share = 0.2};
     governor.measured(*measured);
     governor.measured(*measured);
-    EXPECT_EQ(
-        json()["advice"],
-        "recording alone takes 50 % of each CPU, over the budget of 1 %, and nothing more is left out for that: "
-        "narrow the rules' match, set [record] durations = false, or raise [cost] budget");
+    EXPECT_EQ(json()["advice"],
+              "recording alone takes 50 % of each CPU, over the budget of 1 %, and nothing more is left out for that: "
+              "narrow the rules' match, set [record] durations = false, or raise [cost] budget");
 }
 
 TEST_F(StatusCost, StrangersAreSaidWhereTheyAreMuchOfIt) {
