@@ -173,23 +173,12 @@ __weak int admit_signal(__u32 index)
     return 0;
 }
 
-/* The same of a capture of a signal that does not kill: beyond, the signal comes without. */
-__weak int admit_capture(__u32 index)
+/* The same of a capture: beyond, what it would be for comes without. */
+__weak int admit_capture(__u32 index, __u32 most)
 {
     struct user_share *share = share_at(index);
     begin_second(share);
-    return share->captures < CAPTURES_A_SECOND && __sync_fetch_and_add(&share->captures, 1) < CAPTURES_A_SECOND;
-}
-
-/* Whether that user has had fewer captures than are left; then one more. */
-__weak int leaves_captures(__u32 index, __u32 left)
-{
-    struct user_share *share = share_at(index);
-    begin_second(share);
-    if (share->captures >= left)
-        return 0;
-    __sync_fetch_and_add(&share->captures, 1);
-    return 1;
+    return share->captures < most && __sync_fetch_and_add(&share->captures, 1) < most;
 }
 
 /* Whether what that user has in the ring buffer for deaths is more than so many times what is left. */

@@ -253,7 +253,7 @@ int BPF_PROG(signal_taken, int delivered, struct kernel_siginfo *info, struct k_
     if (disposition != DISPOSITION_FATAL) {
         if (!(handled_signals & bit) || !is_asked_for(task))
             return 0;
-        if (record && !admit_capture(capture.share)) {
+        if (record && !admit_capture(capture.share, CAPTURES_A_SECOND)) {
             report_signal(task, record, disposition, process);
             return 0;
         }

@@ -352,7 +352,7 @@ int BPF_PROG(record_enter, struct pt_regs *regs, long nr)
     if (class) {
         if (class & CLASS_PATH_MASK)
             begin_path(thread, slot, record, class);
-        else if (address_call(class))
+        else if (address_call(class) && address_call(class) != EVENTS_TAKEN) /* of these nothing is there yet */
             begin_address(thread, slot, record, address_call(class));
         else if (class_memory(class) == MEMORY_BRK)
             thread->break_before = BPF_CORE_READ(bpf_get_current_task_btf(), mm, brk);

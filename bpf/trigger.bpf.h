@@ -65,7 +65,7 @@ static __always_inline void fill_trigger(struct trigger_head *trigger, __u32 kin
  * many as she has had in this second: what one user takes all she can get of is half of what there is. */
 static __always_inline int may_capture(struct task_struct *task, __u64 each)
 {
-    if (!each || capture_tokens <= 0 || !leaves_captures(share_of(task), capture_tokens))
+    if (!each || capture_tokens <= 0 || !admit_capture(share_of(task), capture_tokens))
         return 0;
     return __sync_fetch_and_add(&capture_tokens, -1) > 0;
 }

@@ -137,7 +137,7 @@ void CostLoads::add_processes(const CostSources &sources, CostMeasurement &measu
     for (const auto &[process, now] : sources.recorder.calls_by_process()) {
         const auto before = calls_.find(process); // if not there, it has been recorded since then
         CostMeasurement::Process line{
-            .process = process, .comm = now.comm, .timed = !sources.untimed.contains(process)};
+            .process = process, .comm = now.comm, .user = now.share, .timed = !sources.untimed.contains(process)};
         const std::uint64_t calls =
             now.calls - (before == calls_.end() ? 0 : std::min(now.calls, before->second.calls));
         line.calls_per_second = static_cast<double>(calls) / seconds;

@@ -1,9 +1,9 @@
 #include "daemon/cost/governor.h"
 
 #include "capture/decode/decode_text.h"
+#include "daemon/cost/cost_parts.h"
 
 #include <algorithm>
-#include <vector>
 
 namespace incident::daemon {
 
@@ -86,35 +86,6 @@ double undone_adds(const CostStep &step, const CostMeasurement &now) {
     return heap ? heap->higher_adds : 0;
 }
 
-using Shares = std::map<std::uint32_t, double>; // of processes, by pid
-
-Shares shares_of(const CostMeasurement &now) {
-    Shares shares;
-    for (const Process &process : now.processes)
-        shares[process.process.pid] += process.share;
-    for (const Heap &heap : now.heaps)
-        shares[heap.pid] += heap.share;
-    return shares;
-}
-
-// What a process may take of the budget, if who takes less leaves the rest to the others.
-double part_of(std::uint32_t pid, const Shares &shares, double budget) {
-    std::vector<double> others;
-    others.reserve(shares.size());
-    for (const auto &[other, share] : shares)
-        if (other != pid)
-            others.push_back(share);
-    std::ranges::sort(others);
-    std::size_t left = others.size() + 1;
-    for (const double share : others) {
-        if (share > budget / static_cast<double>(left))
-            break;
-        budget -= share;
-        --left;
-    }
-    return budget / static_cast<double>(left);
-}
-
 // What the probes of all rules take for the processes they are about, of one CPU.
 double of_rules(const CostMeasurement &now) {
     double sum = 0;
@@ -131,16 +102,18 @@ std::vector<Governor::Change> Governor::measured(const CostMeasurement &now) {
         return changes;
     drop_moot(now, changes);
     const double saved = take_hot(now, changes);
+    const CostParts parts(now, *budget_.share * now.cpus);
     at_the_end_ = false;
     bool taken = saved > 0;
     over_ = now.total() - saved / now.cpus > *budget_.share ? over_ + 1 : 0;
-    if (!over_)
+    if (!over_) {
         costly_.clear();
-    else if (auto step = next_step(now)) {
+    } else if (auto step = next_step(now, parts)) {
         take(std::move(*step), now, changes);
         taken = true;
-    } else
+    } else {
         at_the_end_ = over_ >= budget_.over_before_a_step && costly_.empty(); // else it is not yet sure
+    }
     rules_over_ = (of_rules(now) - saved) / now.cpus > *budget_.share ? rules_over_ + 1 : 0;
     if (rules_over_)
         rules_calm_ = 0;
@@ -152,7 +125,7 @@ std::vector<Governor::Change> Governor::measured(const CostMeasurement &now) {
         }
     }
     // What has just changed shows in the next measurement.
-    if (!taken && !undo(now, changes))
+    if (!taken && !undo(now, parts, changes))
         undo_probes(now, changes);
     return changes;
 }
@@ -203,16 +176,15 @@ double Governor::take_hot(const CostMeasurement &now, Changes &changes) {
 
 // Of the process that costs most of those over their part, the step that its incident would miss least; if it has none
 // left, of the next.
-std::optional<CostStep> Governor::next_step(const CostMeasurement &now) {
+std::optional<CostStep> Governor::next_step(const CostMeasurement &now, const CostParts &parts) {
     const double budget = *budget_.share * now.cpus;
-    const Shares shares = shares_of(now);
     std::map<std::uint32_t, unsigned> costly;
     std::optional<CostStep> found;
     double most = 0;
     const auto consider = [&](std::uint32_t pid, const auto &of) {
-        const double share = shares.at(pid);
-        if (share <= part_of(pid, shares, budget))
+        if (!parts.is_over(pid))
             return;
+        const double share = parts.share_of(pid);
         const unsigned times = costly_[pid] + 1;
         costly[pid] = times;
         if (times < budget_.over_before_a_step || share <= most)
@@ -260,27 +232,22 @@ void Governor::take(CostStep step, const CostMeasurement &now, Changes &changes)
 }
 
 // Whether it would not be taken again at once.
-bool Governor::is_calm(const CostStep &step, const CostMeasurement &now) const {
+bool Governor::is_calm(const CostStep &step, const CostMeasurement &now, const CostParts &parts) const {
     const double adds = undone_adds(step, now);
     if (now.total() + adds / now.cpus < calm_share * *budget_.share)
         return true;
-    if (step.kind == Kind::SizesToPages)
-        return false; // nobody knows
-    const std::uint32_t pid = step.process.pid;
-    const Shares shares = shares_of(now);
-    const auto share = shares.find(pid);
-    return (share == shares.end() ? 0 : share->second) + adds <
-           calm_share * part_of(pid, shares, *budget_.share * now.cpus);
+    return step.kind != Kind::SizesToPages && // of which nobody knows
+           !parts.is_over(step.process.pid, adds, calm_share);
 }
 
 // The latest of those for the total that can be.  Of a heap there may be two, one upon the other.
-bool Governor::undo(const CostMeasurement &now, Changes &changes) {
+bool Governor::undo(const CostMeasurement &now, const CostParts &parts, Changes &changes) {
     auto which = steps_.end();
     for (auto step = steps_.begin(); step != steps_.end(); ++step) {
         if (step->kind == Kind::Probes)
             continue;
         unsigned &calm = calm_[key_of(*step)];
-        calm = is_calm(*step, now) ? std::min(calm + 1, calm_measurements) : 0;
+        calm = is_calm(*step, now, parts) ? std::min(calm + 1, calm_measurements) : 0;
         const bool covered = step->kind == Kind::HistoryToSizes && std::ranges::any_of(steps_, [&](const auto &other) {
                                  return other.kind == Kind::SizesToPages && other.subject == step->subject;
                              });

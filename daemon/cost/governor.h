@@ -9,7 +9,8 @@
 //   the durations of its system calls are not measured
 //   its heap, recorded at level "history", goes to "sizes"
 //   its heap, recorded at level "sizes", goes to "pages"
-// A process's part is what it may take if who takes less leaves the rest to the others.  Nobody pays for others, nor
+// A user's part is what she may take if who takes less leaves the rest to the others, and likewise a process's part of
+// that, so that nobody's many processes make another's part small.  Nobody pays for others, nor
 // for what is no process's that lives on: processes that are gone at once, the daemon, and programs that run for every
 // process only to find that no rule is about it.
 // If the probes of all rules take more of each CPU in the processes the rules are about, the costliest probes are
@@ -58,9 +59,10 @@ struct CostMeasurement {
     struct Process { // one whose calls are recorded
         capture::ProcessRef process;
         std::string comm;
-        bool timed = true;    // its calls have durations, or would if any had
-        double share = 0;     // of recording its calls
-        double durations = 0; // of that for measuring how long they last, or what it would be
+        std::uint32_t user = 0; // whose it is: another number for each user, and for each service of root
+        bool timed = true;      // its calls have durations, or would if any had
+        double share = 0;       // of recording its calls
+        double durations = 0;   // of that for measuring how long they last, or what it would be
         double calls_per_second = 0;
     };
     std::vector<Process> processes; // costliest first
@@ -105,6 +107,8 @@ struct CostStep {
     std::string asked;                        // the text of the rules that the probes serve
 };
 
+class CostParts; // cost_parts.h
+
 class Governor {
 public:
     static constexpr unsigned calm_measurements = 3, soon_at_most = 20;
@@ -137,11 +141,11 @@ private:
 
     void drop_moot(const CostMeasurement &now, Changes &changes);
     double take_hot(const CostMeasurement &now, Changes &changes);
-    std::optional<CostStep> next_step(const CostMeasurement &now);
+    std::optional<CostStep> next_step(const CostMeasurement &now, const CostParts &parts);
     std::optional<CostStep> next_probes(const CostMeasurement &now) const;
     void take(CostStep step, const CostMeasurement &now, Changes &changes);
-    bool is_calm(const CostStep &step, const CostMeasurement &now) const;
-    bool undo(const CostMeasurement &now, Changes &changes);
+    bool is_calm(const CostStep &step, const CostMeasurement &now, const CostParts &parts) const;
+    bool undo(const CostMeasurement &now, const CostParts &parts, Changes &changes);
     bool undo_probes(const CostMeasurement &now, Changes &changes);
     void undo(std::vector<CostStep>::iterator which, const CostMeasurement &now, Changes &changes);
 

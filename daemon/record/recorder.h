@@ -71,7 +71,8 @@ struct OwnCost {
 
 struct ProcessCalls {
     std::uint64_t calls = 0;
-    std::string comm; // of its leader, or of one of its threads; hostile
+    std::string comm;        // of its leader, or of one of its threads; hostile
+    std::uint32_t share = 0; // index into share_words of its user
 };
 
 class Attacher;

@@ -24,6 +24,7 @@ std::map<capture::ProcessRef, ProcessCalls> Recorder::calls_by_process() const {
             continue;
         ProcessCalls &known = processes[capture::process_of(*thread)];
         known.calls += std::atomic_ref(thread->syscalls).load(std::memory_order_relaxed);
+        known.share = thread->share;
         if (known.comm.empty() || thread->tid == thread->tgid)
             known.comm.assign(thread->comm, ::strnlen(thread->comm, sizeof(thread->comm)));
     }

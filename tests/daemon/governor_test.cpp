@@ -33,6 +33,7 @@ protected:
     struct Caller {
         std::uint32_t pid;
         double calls, durations; // what recording takes without durations, and what these add
+        std::uint32_t user = 0;
     };
     std::vector<Caller> callers;
     bool can_leave_durations = true;
@@ -64,7 +65,7 @@ protected:
         m.durations.can_be_left_out = can_leave_durations;
         for (const Caller &caller : callers) {
             CostMeasurement::Process line{
-                .process = {caller.pid, {1}}, .comm = "caller", .durations = caller.durations};
+                .process = {caller.pid, {1}}, .comm = "caller", .user = caller.user, .durations = caller.durations};
             line.timed = !in_force(Kind::Durations, std::to_string(caller.pid) + " 1");
             line.share = caller.calls + (line.timed ? caller.durations : 0);
             m.durations.share += line.share - caller.calls;
@@ -253,6 +254,16 @@ TEST_F(Governed, ABusySecondBesideABusyProcessIsNotEnoughEither) {
     EXPECT_TRUE(measured(10).empty());
     callers[1] = {7, 0.05, 0.05};
     EXPECT_EQ(measured(2), Said{"taken 27"});
+}
+
+TEST_F(Governed, NobodysManyProcessesMakeAnothersPartSmall) {
+    callers = {{7, 0.002, 0.003, 1}};
+    for (std::uint32_t pid = 1000; pid < 1200; ++pid)
+        callers.push_back({pid, 0.0001, 0.0003, 2});
+    for (const auto &one : measured(100))
+        EXPECT_NE(one, "taken 27");
+    EXPECT_FALSE(in_force(Kind::Durations, "7 1"));
+    EXPECT_TRUE(in_force(Kind::Durations, "1000 1")) << "those of the user who takes more than her part";
 }
 
 TEST_F(Governed, ManyEqualOnesAreAllTheCause) {
