@@ -3,6 +3,7 @@
 #include "bpf/event.h"
 #include "capture/decode/decode_text.h"
 
+#include <fmt/format.h>
 #include <sys/epoll.h>
 
 #include <cstring>
@@ -42,8 +43,8 @@ std::string epoll_events_text(std::string_view bytes) {
     for (; bytes.size() >= sizeof(epoll_event); bytes.remove_prefix(sizeof(epoll_event))) {
         epoll_event event;
         std::memcpy(&event, bytes.data(), sizeof(event));
-        text += (text.empty() ? "" : ", ") + ("{events=" + mask_text(event.events)) +
-                ", data=" + hex_text(event.data.u64) + '}';
+        text += fmt::format("{}{{events={}, data={{u32={}, u64={}}}}}", text.empty() ? "" : ", ",
+                            mask_text(event.events), std::uint32_t{event.data.u32}, std::uint64_t{event.data.u64});
     }
     return text;
 }

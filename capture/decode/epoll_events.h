@@ -9,7 +9,8 @@
 
 namespace incident::capture {
 
-// "{events=EPOLLIN|EPOLLET, data=0x5}", one after the other.  Bytes of a last event that is not whole are left out.
+// As strace does: "{events=EPOLLIN|EPOLLET, data={u32=5, u64=5}}", one after the other; many programs set the lower
+// half of data alone.  Bytes of a last event that is not whole are left out.
 std::string epoll_events_text(std::string_view bytes);
 
 // Puts the text of the events in the place of the call's pointer to them: of the one that epoll_ctl gives, or of the

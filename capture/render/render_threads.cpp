@@ -121,11 +121,7 @@ private:
         if (told && !entered_unseen) {
             const bpf::syscall_record &record = *told;
             const bool in_flight = was_in(thread, record), timed = !in_flight && record.duration_ns < NO_DURATION;
-            std::array<std::uint64_t, SYSCALL_ARGS> args;
-            std::ranges::copy(record.args, args.begin());
-            Json json = call_json(record.nr, record.flags & bpf::SYSCALL_COMPAT, args, path_of(*thread.rings, record),
-                                  extra_of(thread.rings->addresses, record), extra_of(thread.rings->events, record),
-                                  record.ret);
+            Json json = call_json(record.nr, recorded_call(*thread.rings, record));
             json["ret"] = in_flight ? Json() : Json(record.ret);
             json["error"] = !in_flight && record.ret < 0 && record.ret >= -4095
                                 ? Json(errno_name(static_cast<int>(-record.ret)))
@@ -151,7 +147,8 @@ private:
         const std::array<std::uint64_t, SYSCALL_ARGS> args =
             compat ? std::array<std::uint64_t, SYSCALL_ARGS>{r.bx, r.cx, r.dx, r.si, r.di, r.bp}
                    : std::array<std::uint64_t, SYSCALL_ARGS>{r.di, r.si, r.dx, r.r10, r.r8, r.r9};
-        Json json = call_json(static_cast<int>(r.orig_ax), compat, args, nullptr, nullptr, nullptr, 0);
+        const int nr = static_cast<int>(r.orig_ax);
+        Json json = call_json(nr, decode_syscall(nr, compat, args.data(), nullptr));
         json["duration_ns"] = nullptr;
         json["in_flight"] = true;
         json["interrupted"] = interrupted(static_cast<std::int64_t>(r.ax));
@@ -178,20 +175,27 @@ private:
         return found == extras.end() ? nullptr : &*found;
     }
 
-    Json call_json(int nr, bool compat, const std::array<std::uint64_t, SYSCALL_ARGS> &args, const std::string *path,
-                   const CallAddress *address, const CallEvents *events, std::int64_t ret) {
+    DecodedCall recorded_call(const ThreadRings &rings, const bpf::syscall_record &record) {
+        std::array<std::uint64_t, SYSCALL_ARGS> args;
+        std::ranges::copy(record.args, args.begin());
+        const std::string *path = path_of(rings, record);
         const std::string shown = path ? redactor_.text(*path) : std::string();
-        DecodedCall decoded = decode_syscall(nr, compat, args.data(), path ? &shown : nullptr);
-        if (address)
-            show_address(decoded, redactor_.text(socket_address_text(address->bytes)));
-        if (events)
-            show_events(decoded, events->bytes, ret);
+        DecodedCall call =
+            decode_syscall(record.nr, record.flags & bpf::SYSCALL_COMPAT, args.data(), path ? &shown : nullptr);
+        if (const CallAddress *address = extra_of(rings.addresses, record))
+            show_address(call, redactor_.text(socket_address_text(address->bytes)));
+        if (const CallEvents *events = extra_of(rings.events, record))
+            show_events(call, events->bytes, record.ret);
+        return call;
+    }
+
+    static Json call_json(int nr, const DecodedCall &call) {
         Json json;
-        json["name"] = decoded.name;
+        json["name"] = call.name;
         json["nr"] = nr;
-        json["args"] = decoded.args;
-        if (decoded.fd >= 0)
-            json["fd"] = decoded.fd;
+        json["args"] = call.args;
+        if (call.fd >= 0)
+            json["fd"] = call.fd;
         return json;
     }
 

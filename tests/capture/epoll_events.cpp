@@ -21,9 +21,10 @@ std::string bytes_of(std::initializer_list<epoll_event> events) {
 
 TEST(EpollEvents, AreNamed) {
     EXPECT_EQ(epoll_events_text(bytes_of({{EPOLLIN | EPOLLRDHUP | EPOLLET, {.u64 = 7}}})),
-              "{events=EPOLLIN|EPOLLRDHUP|EPOLLET, data=0x7}");
-    EXPECT_EQ(epoll_events_text(bytes_of({{0, {.u64 = 0}}, {EPOLLOUT | 0x800, {.u64 = ~0ull}}})),
-              "{events=0, data=0x0}, {events=EPOLLOUT|0x800, data=0xffffffffffffffff}");
+              "{events=EPOLLIN|EPOLLRDHUP|EPOLLET, data={u32=7, u64=7}}");
+    EXPECT_EQ(
+        epoll_events_text(bytes_of({{0, {.u64 = 0}}, {EPOLLOUT | 0x800, {.u64 = ~0ull}}})),
+        "{events=0, data={u32=0, u64=0}}, {events=EPOLLOUT|0x800, data={u32=4294967295, u64=18446744073709551615}}");
 }
 
 TEST(EpollEvents, StandInPlaceOfThePointer) {
@@ -34,13 +35,15 @@ TEST(EpollEvents, StandInPlaceOfThePointer) {
                 removes = decode_syscall(SYS_epoll_ctl, false, del, nullptr);
     show_events(adds, one, 0);
     show_events(removes, one, 0);
-    EXPECT_THAT(adds.args, ElementsAre("4", "EPOLL_CTL_ADD", "5", "{events=EPOLLIN, data=0x5}"));
+    EXPECT_THAT(adds.args, ElementsAre("4", "EPOLL_CTL_ADD", "5", "{events=EPOLLIN, data={u32=5, u64=5}}"));
     EXPECT_THAT(removes.args, ElementsAre("4", "EPOLL_CTL_DEL", "5", "0x7f00"));
     DecodedCall whole = decode_syscall(SYS_epoll_wait, false, wait, nullptr), more = whole;
     show_events(whole, two, 2);
     show_events(more, two, 3);
-    EXPECT_THAT(whole.args, ElementsAre("4", "[{events=EPOLLIN, data=0x5}, {events=EPOLLIN, data=0x5}]", "64", "1000"));
-    EXPECT_EQ(more.args[1], "[{events=EPOLLIN, data=0x5}, {events=EPOLLIN, data=0x5}, …]");
+    EXPECT_THAT(whole.args,
+                ElementsAre("4", "[{events=EPOLLIN, data={u32=5, u64=5}}, {events=EPOLLIN, data={u32=5, u64=5}}]", "64",
+                            "1000"));
+    EXPECT_EQ(more.args[1], "[{events=EPOLLIN, data={u32=5, u64=5}}, {events=EPOLLIN, data={u32=5, u64=5}}, …]");
 }
 
 // A process may give any bytes.

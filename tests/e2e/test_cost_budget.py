@@ -261,6 +261,13 @@ def test_recording_alone_over_the_budget_is_said_with_what_helps(daemon):
         assert_captured(watcher.incident(ended.pid))
 
 
+def test_what_is_over_the_budget_is_measured_again_soon(daemon):
+    """Two measurements in a row must say so, and the usual next one would be an hour away."""
+    watcher = daemon(rules=CRASH_RULE, config='[cost]\nbudget = "4%"\nevery = "1h"\n')
+    with running("dd", "if=/dev/zero", "of=/dev/null", "bs=1") as load:
+        has_said(watcher, rf"cost: durations of system calls of pid {load.pid} \(dd\) are not measured")
+
+
 def calls_of(incident, name):
     return [line for line in incident.timeline if line.get("kind") == "syscall" and line.get("name") == name]
 

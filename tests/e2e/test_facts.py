@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -208,6 +209,32 @@ def test_hostile_names_are_shown_as_they_are_and_do_nothing(daemon):
         assert not [char for char in shown if char < " " and char != "\n" or char == "\x7f"]
         assert "\n/x" not in shown
     watcher.ctl.text("verify", incident.id)
+
+
+EVENT_LOOP = """
+import os, select, socket
+one, other = socket.socketpair()
+loop = select.epoll()
+loop.register(one, select.EPOLLIN | select.EPOLLRDHUP)
+loop.register(other, select.EPOLLOUT)
+other.send(b"x")
+loop.poll()
+print(loop.fileno(), one.fileno(), other.fileno(), flush=True)
+os.abort()
+"""
+
+
+def test_events_of_epoll_stand_at_their_calls(recorder):
+    ended = run("/usr/bin/python3", "-c", EVENT_LOOP)
+    loop, one, other = map(int, ended.lines[0].split())
+    calls = [line for line in recorder.incident(ended.pid).timeline if line["kind"] == "syscall"]
+    added = [call["args"] for call in calls if call["name"] == "epoll_ctl"][-2:]
+    assert [args[0].split("<")[0] for args in added] == [str(loop)] * 2
+    given = [re.sub(r", u64=\d+", "", args[3]) for args in added]  # Python sets the lower half alone
+    assert given == [f"{{events=EPOLLIN|EPOLLRDHUP, data={{u32={one}}}}}", f"{{events=EPOLLOUT, data={{u32={other}}}}}"]
+    (ready,) = [call["args"][1] for call in calls if call["name"] == "epoll_wait"][-1:]
+    taken = [f"{{events=EPOLLIN, data={{u32={one}}}}}", f"{{events=EPOLLOUT, data={{u32={other}}}}}"]
+    assert re.sub(r", u64=\d+", "", ready) in (f"[{taken[0]}, {taken[1]}]", f"[{taken[1]}, {taken[0]}]")
 
 
 def test_who_makes_up_paths_forgets_its_own(daemon):
