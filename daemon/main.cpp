@@ -1,5 +1,6 @@
 // incidentd: wires options, logging and the daemon together.
 #include "daemon/os/log_sink.h"
+#include "daemon/os/reserve_stack.h"
 #include "daemon/service/check.h"
 #include "daemon/service/daemon.h"
 
@@ -23,14 +24,6 @@ void set_up_log(bool foreground) {
     spdlog::set_pattern(foreground ? "%H:%M:%S.%e %^%l%$ %v" : "%v");
 }
 
-// The stack that is needed is had now: to grow it where there is no memory is a SIGSEGV, not an error.
-[[gnu::noinline]] void reserve_stack() {
-    constexpr std::size_t needed = 512 * 1024, page = 4096;
-    volatile char stack[needed]; // NOLINT(cppcoreguidelines-pro-type-member-init): only touched
-    for (std::size_t at = 0; at < needed; at += page)
-        stack[at] = 0;
-}
-
 } // namespace
 
 int main(int argc, char **argv) {
@@ -41,7 +34,7 @@ int main(int argc, char **argv) {
     if (options->check)
         return incident::daemon::check(*options);
     set_up_log(options->foreground);
-    reserve_stack();
+    incident::daemon::reserve_stack();
     ::umask(0027); // what is made here says its mode itself, with a group's rights at most
     auto daemon = incident::daemon::Daemon::start(*options);
     if (!daemon) {
