@@ -1,6 +1,6 @@
 // incidentd: wires options, logging and the daemon together.
 #include "daemon/os/log_sink.h"
-#include "daemon/os/reserve_stack.h"
+#include "daemon/os/reserve.h"
 #include "daemon/service/check.h"
 #include "daemon/service/daemon.h"
 
@@ -35,6 +35,7 @@ int main(int argc, char **argv) {
         return incident::daemon::check(*options);
     set_up_log(options->foreground);
     incident::daemon::reserve_stack();
+    incident::daemon::hold_memory_reserve();
     ::umask(0027); // what is made here says its mode itself, with a group's rights at most
     auto daemon = incident::daemon::Daemon::start(*options);
     if (!daemon) {

@@ -1,8 +1,10 @@
 #include "capture/collect/collectors.h"
 
 #include <condition_variable>
+#include <exception>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <system_error>
 #include <thread>
 
@@ -23,6 +25,7 @@ struct Finish {
     std::mutex mutex;
     std::condition_variable changed;
     bool done = false, abandoned = false;
+    std::exception_ptr thrown; // by the job: the caller's to take
 };
 
 // Shared by the caller and the collecting thread.
@@ -35,6 +38,14 @@ struct Session {
 
 void add_result(Collected &to, std::string name, bool ok, std::string error, std::uint64_t us) {
     to.results.push_back({std::move(name), ok, std::move(error), us});
+}
+
+Outcome run(const Collector &collector, const Deadline &deadline) {
+    try {
+        return collector.run(deadline);
+    } catch (const std::bad_alloc &) {
+        return {false, "no memory", {}};
+    }
 }
 
 void collect(Session &session, const std::vector<Collector> &collectors, const Checks &checks,
@@ -62,7 +73,7 @@ void collect(Session &session, const std::vector<Collector> &collectors, const C
             }
         }
         const auto start = Clock::now();
-        Outcome outcome = collector.run(deadline);
+        Outcome outcome = run(collector, deadline);
         if (ended = checks.each ? checks.each() : ""; !ended.empty())
             outcome = {false, ended, {}};
         const auto us = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - start).count();
@@ -90,10 +101,16 @@ Ran run_bounded(const Subject &subject, std::function<void()> job, Clock::time_p
     auto shared = std::make_shared<std::function<void()>>(std::move(job));
     try {
         std::thread([finish, shared, &hanging, subject] {
-            (*shared)();
+            std::exception_ptr thrown;
+            try {
+                (*shared)();
+            } catch (...) {
+                thrown = std::current_exception();
+            }
             *shared = nullptr; // what it owns is gone before anybody hears of the end
             const std::lock_guard lock(finish->mutex);
             finish->done = true;
+            finish->thrown = std::move(thrown);
             if (finish->abandoned)
                 hanging.remove(subject);
             finish->changed.notify_one();
@@ -103,8 +120,11 @@ Ran run_bounded(const Subject &subject, std::function<void()> job, Clock::time_p
         return Ran::Done;
     }
     std::unique_lock lock(finish->mutex);
-    if (finish->changed.wait_until(lock, until, [&] { return finish->done; }))
+    if (finish->changed.wait_until(lock, until, [&] { return finish->done; })) {
+        if (finish->thrown)
+            std::rethrow_exception(finish->thrown);
         return Ran::Done;
+    }
     finish->abandoned = true;
     hanging.add(subject);
     return Ran::Late;

@@ -55,8 +55,9 @@ struct Checks {
 void run_collectors(const Subject &subject, std::vector<Collector> collectors, Checks checks,
                     std::chrono::milliseconds span, Collected &into);
 
-// The same for a single job.  Refused: too many earlier jobs hang on the same subject (hanging.h).  Jobs that wait for
-// files are counted apart from those that wait for processes, because the owner of a file can make its reader hang.
+// The same for a single job, whose exceptions are thrown to the caller.  Refused: too many earlier jobs hang on the
+// same subject (hanging.h).  Jobs that wait for files are counted apart from those that wait for processes, because the
+// owner of a file can make its reader hang.
 enum class Ran { Done, Late, Refused };
 enum class Awaits { Process, File };
 Ran run_bounded(const Subject &subject, std::function<void()> job, Clock::time_point until,

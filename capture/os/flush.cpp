@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <new>
 #include <system_error>
 #include <thread>
 
@@ -30,6 +31,7 @@ Status flush_all(int dir, const std::vector<std::string> &paths) {
     std::atomic<std::size_t> next = 0;
     std::mutex mutex;
     Status status;
+    bool no_memory = false;
     const auto work = [&] {
         for (std::size_t i; (i = next++) < paths.size();)
             if (Status flushed = flush(dir, paths[i]); !flushed) {
@@ -37,17 +39,26 @@ Status flush_all(int dir, const std::vector<std::string> &paths) {
                 status = std::move(flushed);
             }
     };
+    // In a thread of its own nobody else would take the exception.
+    const auto work_alone = [&] {
+        try {
+            work();
+        } catch (const std::bad_alloc &) {
+            const std::lock_guard lock(mutex);
+            no_memory = true;
+        }
+    };
     {
         std::vector<std::jthread> threads;
         try {
             while (threads.size() + 1 < std::min(THREADS, paths.size()))
-                threads.emplace_back(work);
+                threads.emplace_back(work_alone);
         } catch (const std::system_error &) { // NOLINT(bugprone-empty-catch): nothing is lost by it
             // No more threads to be had: those there are do it, this one among them.
         }
         work();
     }
-    return status;
+    return no_memory ? fail(Error{"flush the files: no memory", ENOMEM}) : status;
 }
 
 } // namespace incident::capture

@@ -1,6 +1,7 @@
 #include "daemon/service/daemon.h"
 
 #include "daemon/os/clocks.h"
+#include "daemon/os/reserve.h"
 #include "daemon/os/rights.h"
 #include "daemon/os/tracefs.h"
 #include "daemon/record/attacher.h"
@@ -311,6 +312,10 @@ void Daemon::on_second() {
         reload();
     dumps_->allow(now);
     tell_manager();
+    if (hold_memory_reserve())
+        spdlog::warn("no more memory is to be had (RLIMIT_AS, vm.overcommit_memory): a reserve of {} MiB was given up, "
+                     "and incidents that need more than there is fail",
+                     memory_reserve >> 20);
     if (++seconds_ % alive_every_s == 0)
         lock_->alive();
     if (seconds_ == started_s)

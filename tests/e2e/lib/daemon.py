@@ -8,7 +8,7 @@ import subprocess
 from lib.ctl import Ctl
 from lib.incident import committed, of_pid
 from lib.programs import INCIDENTD
-from lib.wait import PATIENCE, until
+from lib.wait import PATIENCE, SANITIZED, until
 
 CRASH_RULE = """
 [[rule]]
@@ -17,8 +17,6 @@ on      = "signal"
 signals = ["SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT", "SIGSYS"]
 """
 
-# tests/run sets one of them for those builds: they are slower, and hold freed memory back.
-SANITIZED = "ASAN_OPTIONS" in os.environ or "TSAN_OPTIONS" in os.environ
 SANITIZER_REPORT = re.compile(
     r"ERROR: (Address|Leak)Sanitizer|runtime error:|AddressSanitizer:DEADLYSIGNAL"
     r"|(WARNING|ERROR|FATAL): ThreadSanitizer"

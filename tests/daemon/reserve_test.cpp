@@ -1,0 +1,94 @@
+#include "daemon/os/reserve.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <new>
+#include <thread>
+#include <vector>
+
+namespace incident::daemon {
+namespace {
+
+// Of the address space of this process, which takes no more from here on.
+void allow_no_more() {
+    std::uint64_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    const rlimit limit{pages * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE)), RLIM_INFINITY};
+    ASSERT_EQ(::setrlimit(RLIMIT_AS, &limit), 0);
+}
+
+bool can_have(std::size_t bytes) {
+    try {
+        const auto got = std::make_unique_for_overwrite<char[]>(bytes);
+        *static_cast<volatile char *>(got.get()) = 1; // so that it is not optimised away
+        return true;
+    } catch (const std::bad_alloc &) {
+        return false;
+    }
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // who end a program that gets no memory
+
+constexpr std::size_t half = memory_reserve / 2;
+
+// Ends a process of its own, in which no more memory is to be had, and says on standard error what it found.
+template <typename... Found> [[noreturn]] void say(Found... found) {
+    (std::fprintf(stderr, "%d ", static_cast<int>(found)), ...);
+    ::_exit(0);
+}
+
+[[noreturn]] void give_up() {
+    hold_memory_reserve();
+    allow_no_more();
+    const bool some = can_have(half), too_much = can_have(4 * memory_reserve), told = hold_memory_reserve();
+    say(some, too_much, told, hold_memory_reserve());
+}
+
+TEST(Reserve, IsGivenUpWhereNoMemoryIsToBeHad) {
+    EXPECT_EXIT(give_up(), testing::ExitedWithCode(0), "^1 0 1 0 $");
+}
+
+[[noreturn]] void give_up_again() {
+    hold_memory_reserve();
+    allow_no_more();
+    const bool first = can_have(half), told = hold_memory_reserve(); // what was taken of it is free again
+    const bool second = can_have(half);
+    say(first, told, second, hold_memory_reserve());
+}
+
+TEST(Reserve, IsHeldAgainWhenThereIsRoom) {
+    EXPECT_EXIT(give_up_again(), testing::ExitedWithCode(0), "^1 1 1 1 $");
+}
+
+[[noreturn]] void give_up_for_many() {
+    hold_memory_reserve();
+    std::atomic<int> got = 0;
+    std::atomic<bool> begin = false;
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < 8; ++i)
+        threads.emplace_back([&] {
+            while (!begin)
+                std::this_thread::yield();
+            got += can_have(memory_reserve / 16);
+        });
+    allow_no_more();
+    begin = true;
+    threads.clear();
+    say(got.load());
+}
+
+TEST(Reserve, IsForAllThreadsThatNeedMemoryAtOnce) {
+    EXPECT_EXIT(give_up_for_many(), testing::ExitedWithCode(0), "^8 $");
+}
+
+#endif
+
+} // namespace
+} // namespace incident::daemon
