@@ -27,6 +27,7 @@ from lib.victims import let_die, run, waiting_victim
 EVE = 12345
 AS_EVE = ("setpriv", f"--reuid={EVE}", f"--regid={EVE}", "--clear-groups")
 SECRET = "what only root may read"
+SUID_DUMPABLE = Path("/proc/sys/fs/suid_dumpable")
 LAST_PID = Path("/proc/sys/kernel/ns_last_pid")
 
 
@@ -68,31 +69,58 @@ def with_pid(pid, *argv):
         process.wait()
 
 
-def test_a_pid_that_another_process_has_by_now(daemon):
-    """CVE-2019-15790, CVE-2020-15702, CVE-2025-4598, CVE-2025-5054: what is read in /proc is of whom the kernel meant."""
+@pytest.mark.parametrize("set_uid", [False, True])
+def test_a_pid_that_another_process_has_by_now(daemon, public, set_uid):
+    """CVE-2019-15790, CVE-2020-15702, CVE-2025-4598, CVE-2025-5054: what is read in /proc is of whom the kernel meant.
+    In the last two a set-uid program's place is taken by one of its caller's."""
+    program = set_uid_root(public) if set_uid else Path(victim("die"))
+    as_caller = AS_EVE if set_uid else ()
     watcher = daemon()
     watcher.process.send_signal(signal.SIGSTOP)
     try:
-        died = run(victim("die"), "null-read")
-        with with_pid(died.pid, "sh", "-c", "read x; : of a stranger"):
+        died = run(*as_caller, program, "null-read")
+        with with_pid(died.pid, *as_caller, "sh", "-c", "read x; : of a stranger"):
             watcher.process.send_signal(signal.SIGCONT)
             incident = watcher.incident(died.pid)
     finally:
         watcher.process.send_signal(signal.SIGCONT)
-    assert incident.process["exe"] == victim("die")
-    assert incident.process["comm"] == "die"
+    assert incident.process["exe"] == str(program)
+    assert incident.process["comm"] == program.name
     assert b"of a stranger" not in everything_in(incident)
     assert incident.tids == {died.pid}
+    assert_roots_alone(incident)
 
 
-def test_the_bundle_of_a_set_uid_program_is_not_its_callers(recorder, public):
-    """CVE-2017-14177, CVE-2022-4415: root's memory is not readable by who started the program."""
-    program = shutil.copy(victim("die"), public / "set-uid")
+def set_uid_root(public):
+    program = Path(shutil.copy(victim("die"), public / "set-uid"))
     os.chown(program, 0, 0)
     os.chmod(program, 0o4755)
-    died = run(*AS_EVE, program, "null-read")
-    incident = recorder.explained_incident(died.pid)
+    return program
+
+
+@contextmanager
+def suid_dumpable(value):
+    before = SUID_DUMPABLE.read_text()
+    SUID_DUMPABLE.write_text(value)
+    try:
+        yield
+    finally:
+        SUID_DUMPABLE.write_text(before)
+
+
+@pytest.mark.parametrize("dumpable", ["0", "1", "2"])
+def test_the_bundle_of_a_set_uid_program_is_not_its_callers(recorder, public, dumpable):
+    """CVE-2017-14177, CVE-2022-4415: root's memory is not readable by who started the program, whatever
+    fs.suid_dumpable says of its core."""
+    program = set_uid_root(public)
+    with suid_dumpable(dumpable):
+        died = run(*AS_EVE, program, "null-read")
+        incident = recorder.explained_incident(died.pid)
     assert incident.process["uid"] == EVE and incident.process["exe"] == str(program)
+    assert_roots_alone(incident)
+
+
+def assert_roots_alone(incident):
     for path in (incident.path, *incident.path.rglob("*")):
         status = path.lstat()
         assert status.st_uid == 0 and not status.st_mode & (stat.S_IRWXO | stat.S_IWGRP), path
@@ -256,7 +284,8 @@ def test_nothing_of_a_bundle_is_run(recorder, public, tmp_path):
     place.mkdir()
     program = shutil.copy(victim("die"), place / "`touch mark`")
     arguments = ["null-read", f"\nshell {command}\n", f"$({command})", f"'; {command}; '"]
-    died = run(program, *arguments, cwd=place)
+    died = run("unshare", "--mount", "sh", "-c", 'mount --bind . . && cd "$PWD" && exec "$@"', "sh", program, *arguments, cwd=place)
+    assert died.status == -signal.SIGSEGV
     incident = recorder.explained_incident(died.pid)
     here = tmp_path / "here"
     here.mkdir()

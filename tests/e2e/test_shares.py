@@ -1,6 +1,7 @@
 """One user who takes all she can get leaves every other user's crashes whole."""
 
 import os
+import re
 import shutil
 import signal
 import tempfile
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from lib.cgroup import cgroup, inside
 from lib.programs import victim
 from lib.victims import run, running
 from lib.wait import until
@@ -88,6 +90,27 @@ def test_signals_that_are_handled(daemon, programs):
         with stopped(watcher):
             died += crashes(programs, 5)
         assert_whole(watcher, died, programs)
+
+
+def test_services_of_root(daemon, programs):
+    """Root runs everybody's services: each of them has a share of its own, by its cgroup."""
+    watcher = daemon(rules=rules(programs, handled(programs)), config=CONFIG)
+    with cgroup("incidentd-test.slice/greedy.service") as greedy, cgroup("incidentd-test.slice/modest.service") as modest:
+        with ExitStack() as attackers:
+            for _ in range(2):
+                process = attackers.enter_context(running(*inside(greedy, programs / "greedy", "segv"), cwd="/"))
+                assert process.stdout.readline() == b"ready\n"
+            until(lambda: refused_of_groups(watcher, "other events"), "more than a share to be refused", watcher.tail)
+            died = [run(*inside(modest, programs / "die", "null-read"), cwd="/").pid for _ in range(10)]
+            with stopped(watcher):
+                died += [run(*inside(modest, programs / "die", "null-read"), cwd="/").pid for _ in range(5)]
+            assert_whole(watcher, died, programs)
+        assert refused_of_groups(watcher, "events that belong to deaths") == 0
+
+
+def refused_of_groups(watcher, what):
+    losses = watcher.ctl.json("status")["losses"]
+    return sum(loss["count"] for loss in losses if re.fullmatch(f"share of (?!uid).*: {what}", loss["where"]))
 
 
 def test_a_signal_without_a_capture_is_told_of(daemon, programs):

@@ -191,6 +191,25 @@ def test_a_handler_that_hangs(daemon, coredump_host, tmp_path):
     assert watcher.joined_incident(run(victim("die"), "null-read").pid).record["core"]["join"] == "exact"
 
 
+def test_a_handler_that_is_slow(daemon, coredump_host, tmp_path):
+    """It takes the core seconds after the death; until then the incident says that a core is awaited."""
+    watcher = daemon()
+    before = CORE_PATTERN.read_text()
+    handler, gate = tmp_path / "systemd-coredump", tmp_path / "gate"
+    os.mkfifo(gate)
+    genuine = before.split()[0].lstrip("|")
+    handler.write_text(f'#!/bin/sh\nread -r go <{gate}\nexec {genuine} "$@"\n')
+    handler.chmod(0o755)
+    with core_pattern(before.replace(genuine, str(handler))):
+        with subprocess.Popen([victim("die"), "null-read"], stdout=subprocess.DEVNULL) as process:
+            incident = watcher.incident(process.pid)
+            assert core_pending(watcher, incident.id)
+            gate.write_text("go\n")
+            process.wait()
+    joined = watcher.joined_incident(incident.process["pid"])
+    assert joined.id == incident.id and joined.record["core"]["join"] == "exact"
+
+
 @pytest.fixture
 def own_mount(tmp_path):
     """A mount of the incidents' directory alone, which can be made read-only while a daemon uses it."""
