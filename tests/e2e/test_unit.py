@@ -53,6 +53,28 @@ def test_page_says_the_same():
     assert f"exposure {EXPOSURE}" in confinement()
 
 
+def test_each_process_is_less_exposed(tmp_path):
+    """The unit, as if it had only what this process keeps.  test_rights.py: that it keeps no more."""
+    (of_unit,) = re.findall(r"^CapabilityBoundingSet=(.*)$", UNIT.read_text(), re.MULTILINE)
+    kept = dict(re.findall(r"^_(incidentd[-a-z]*)_: (.*)$", confinement(), re.M))
+    assert kept.keys() == {"incidentd-bpf", "incidentd-tool", "incidentd-hook", "incidentd"}
+    named = {name: re.findall(r"CAP_\w+", text) for name, text in kept.items()}
+    others = {capability for name in kept if name != "incidentd" for capability in named[name]}
+    named["incidentd"] += sorted(set(of_unit.split()) - others)
+    rated = []
+    for name, capabilities in named.items():
+        unit = tmp_path / f"{name}.service"
+        own = f"CapabilityBoundingSet={' '.join(capabilities)}"
+        unit.write_text(re.sub(r"^CapabilityBoundingSet=.*$", own, UNIT.read_text(), flags=re.MULTILINE))
+        said = analyze("--no-pager", "security", "--offline=true", str(unit)).stdout
+        rated.append(re.search(r"Overall exposure level for .*: ([0-9.]+)", said)[1])
+        assert float(rated[-1]) < EXPOSURE, said
+    first, second, third, last = rated
+    assert f"rate the unit {first} if it were only the first of them, {second} the second, {third} the third and {last} the last" in (
+        " ".join(confinement().split())
+    )
+
+
 @pytest.mark.parametrize(
     "capability", re.search(r"^CapabilityBoundingSet=(.*)$", UNIT.read_text(), re.MULTILINE).group(1).split()
 )
