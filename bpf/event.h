@@ -25,7 +25,7 @@ namespace incident::bpf
 #endif
 
 /* Layout version of everything below. */
-#define EVENT_LAYOUT 14
+#define EVENT_LAYOUT 15
 
 #define COMM_LEN 16
 #define LIMITS 16 /* RLIM_NLIMITS */
@@ -208,8 +208,8 @@ struct thread_slot {
     __u8 memory_level, descriptor_level; /* the last that were told (bpf/tallies.h) */
     __u16 address_length;                /* bytes of thread_side.address */
     __u32 untimed;                       /* 1: the entries of its calls are not recorded (struct untimed_key) */
-    __u32 pad1;
-    struct syscall_record call[2]; /* call i is call[i & 1]: the one in flight or the last, and the one before */
+    __u32 keeps;                         /* bits of syscall_class that are kept of its calls */
+    struct syscall_record call[2];       /* call i is call[i & 1]: the one in flight or the last, and the one before */
     __u64 pad2[3];
 };
 
@@ -849,11 +849,16 @@ struct txg_event {
 #define CLASS_ADDRESS_SHIFT 17 /* 4 bits: enum address_call */
 #define CLASS_ADDRESS_MASK 15
 #define CLASS_NEW_FD (1 << 21) /* returns a new descriptor */
+#define CLASS_PAYLOAD_SHIFT 22 /* 2 bits: enum payload_call */
+#define CLASS_PAYLOAD_MASK 3
+#define CLASS_RECEIVES (1 << 24) /* the payload is what the caller gets */
+#define CLASS_PAYLOAD (CLASS_PAYLOAD_MASK << CLASS_PAYLOAD_SHIFT)
 /* What has to be kept of a call besides its record: the path, address or events it names, what it did to memory, a
  * handler's end. */
 #define CLASS_KEEPS                                                                                                    \
     (CLASS_PATH_MASK << CLASS_PATH_SHIFT | CLASS_FLAGS_MASK << CLASS_FLAGS_SHIFT | CLASS_OPEN_HOW |                    \
-     CLASS_MEMORY_MASK << CLASS_MEMORY_SHIFT | CLASS_SIGRETURN | CLASS_ADDRESS_MASK << CLASS_ADDRESS_SHIFT)
+     CLASS_MEMORY_MASK << CLASS_MEMORY_SHIFT | CLASS_SIGRETURN | CLASS_ADDRESS_MASK << CLASS_ADDRESS_SHIFT |           \
+     CLASS_PAYLOAD)
 /* … and stands behind the packed call, if there is any. */
 #define CLASS_EXTRA (CLASS_ADDRESS_MASK << CLASS_ADDRESS_SHIFT)
 #define SYSCALL_CLASSES 512
@@ -868,6 +873,14 @@ enum address_call {
     EVENTS_GIVEN,      /* epoll_ctl: (epfd, op, fd, struct epoll_event *) */
     EVENTS_TAKEN,      /* epoll_wait: (epfd, struct epoll_event *, …) */
 };
+/* The second argument is where the payload is. */
+enum payload_call {
+    PAYLOAD_BUFFER = 1, /* read, write, sendto, recvfrom: (fd, buffer, …) */
+    PAYLOAD_VECTOR,     /* readv, writev: (fd, struct iovec *, count) */
+    PAYLOAD_MESSAGE,    /* sendmsg, recvmsg: (fd, struct msghdr *) */
+};
+#define PAYLOAD_MAX 128 /* bytes kept of a call, at most; a power of two, and what stands behind a call has room for   \
+                         */
 #define EPOLL_EVENT_BYTES 12 /* struct epoll_event is packed (uapi/linux/eventpoll.h, EPOLL_PACKED) */
 #define EVENTS_KEPT 4        /* of those that one call returns */
 

@@ -40,6 +40,7 @@
 #define PACKED_EXTRA_KIND_MASK 255u
 #define PACKED_ADDRESS 1u         /* kind: struct sockaddr */
 #define PACKED_EVENTS 2u          /* kind: struct epoll_event, up to EVENTS_KEPT */
+#define PACKED_PAYLOAD 3u         /* kind: what the call has sent or received */
 #define PACKED_EXTRA_WORDS_MAX 33 /* the first, and an address */
 
 #define PACKED_WORDS_MAX 20 /* the first, 2 of start, 2 of duration, the number, 2 of the result, 12 of arguments */

@@ -189,7 +189,9 @@ static __always_inline void keep_call(struct thread_slot *thread, struct syscall
 {
     struct call_segment *segment = segment_at(thread->newest);
     __u64 filled = segment ? segment->filled : 0, used = filled & 0xffffffff;
-    __u64 room = class & CLASS_EXTRA ? PACKED_WORDS_MAX + PACKED_EXTRA_WORDS_MAX : PACKED_WORDS_MAX;
+    __u64 room = class & CLASS_PAYLOAD ? PACKED_WORDS_MAX + 2 * PACKED_EXTRA_WORDS_MAX
+                 : class & CLASS_EXTRA ? PACKED_WORDS_MAX + PACKED_EXTRA_WORDS_MAX
+                                       : PACKED_WORDS_MAX;
     if (!segment || used > SEGMENT_WORDS - room || segment->generation != thread->generation) {
         segment = next_segment(thread, record);
         if (!segment)

@@ -17,6 +17,7 @@
 // record_enter is not attached, and half the price is not paid.
 #include "bpf/addresses.bpf.h"
 #include "bpf/call_facts.bpf.h"
+#include "bpf/payload.bpf.h"
 #include "bpf/segments.bpf.h"
 #include "bpf/watch.bpf.h"
 
@@ -346,7 +347,7 @@ int BPF_PROG(record_enter, struct pt_regs *regs, long nr)
     keep_arguments(record, regs, compat);
     *(volatile __u32 *)&thread->in_call = 1; /* first: who reads between the two sees the one before, which is whole */
     *(volatile __u64 *)&thread->syscalls = index + 1;
-    __u32 class = syscall_class[compat][nr & (SYSCALL_CLASSES - 1)];
+    __u32 class = syscall_class[compat][nr & (SYSCALL_CLASSES - 1)] & thread->keeps;
     thread->after = class;
     class &= CLASS_KEEPS;
     if (class) {
@@ -373,7 +374,7 @@ static __always_inline void end_call(struct thread_slot *thread, __u32 slot, str
     } else if (address_call(class)) {
         if (end_address(thread, slot, record, address_call(class)))
             tally_peer(thread, slot, record);
-    } else {
+    } else if (class_memory(class)) {
         end_memory(thread, slot, record, class_memory(class));
     }
 }
@@ -397,7 +398,7 @@ static __always_inline int record_whole(struct thread_slot *thread, struct pt_re
         nr = compat ? NR_RT_SIGRETURN_IA32 : NR_RT_SIGRETURN;
         flags |= SYSCALL_ARGS_GONE;
     }
-    __u32 class = syscall_class[compat][nr & (SYSCALL_CLASSES - 1)];
+    __u32 class = syscall_class[compat][nr & (SYSCALL_CLASSES - 1)] & thread->keeps;
     if (is_birth(class, ret))
         return 0;
     if ((class & CLASS_EXEC) && ret == 0) {
@@ -524,6 +525,8 @@ int BPF_PROG(record_exit, struct pt_regs *regs, long ret)
     class &= CLASS_KEEPS;
     if (!class)
         return 0;
+    if (class & CLASS_PAYLOAD)
+        keep_payload(thread, record, class);
     end_call(thread, slot, record, class, entered);
     return 0;
 }

@@ -403,6 +403,7 @@ static __noinline struct thread_slot *decide_slot(struct task_struct *task, __u3
     *(volatile __u64 *)&thread->rules = rules;
     *(volatile __u32 *)&thread->rules_generation = generation;
     thread->untimed = is_untimed(thread);
+    thread->keeps = rules & payload_rules[generation & 1] ? ~0 : ~CLASS_PAYLOAD;
     if (process)
         note_key(process, &key, generation);
     if (decision == DECISION_WATCH) {

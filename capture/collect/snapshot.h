@@ -35,12 +35,24 @@ struct CallEvents {
     std::string bytes;          // hostile; of up to EVENTS_KEPT events
 };
 
+// The first bytes that a call has written to standard error, or sent or received through a socket.
+struct CallPayload {
+    std::uint64_t start_ns = 0; // of the call
+    std::string bytes;          // hostile; up to PAYLOAD_MAX
+};
+
+// Whether that is all that the call has sent or received.  ret: its result.
+inline bool holds_all(const CallPayload &payload, std::int64_t ret) {
+    return ret >= 0 && payload.bytes.size() >= static_cast<std::uint64_t>(ret);
+}
+
 // The rings of one thread, oldest record first.
 struct ThreadRings {
     bpf::thread_slot slot{};
     std::vector<bpf::syscall_record> syscalls; // the in-flight one, if any, is last (duration_ns == IN_FLIGHT)
     std::vector<CallAddress> addresses;        // of these calls
     std::vector<CallEvents> events;            // likewise
+    std::vector<CallPayload> payloads;         // likewise, and only if the rule asks for them
     std::vector<OpenEntry> opens;
     std::vector<bpf::memory_record> memory;
     std::uint64_t paths_left_out = 0, memory_left_out = 0; // recorded, but the rule does not want them

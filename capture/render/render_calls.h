@@ -19,6 +19,7 @@ struct Call {
     const bpf::memory_record *memory = nullptr;
     const CallAddress *address = nullptr; // beside a syscall record
     const CallEvents *events = nullptr;   // likewise
+    const CallPayload *payload = nullptr; // likewise
 
     std::uint64_t start() const {
         if (record)

@@ -2,6 +2,7 @@
 
 #include "capture/decode/decode_text.h"
 #include "capture/decode/epoll_events.h"
+#include "capture/decode/payload.h"
 #include "capture/decode/socket_address.h"
 #include "capture/decode/syscalls.h"
 #include "capture/render/render_accounts.h"
@@ -186,6 +187,8 @@ private:
             show_address(call, redactor_.text(socket_address_text(address->bytes)));
         if (const CallEvents *events = extra_of(rings.events, record))
             show_events(call, events->bytes, record.ret);
+        if (const CallPayload *payload = extra_of(rings.payloads, record))
+            show_payload(call, redactor_.text(payload->bytes), holds_all(*payload, record.ret));
         return call;
     }
 

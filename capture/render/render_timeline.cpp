@@ -8,6 +8,7 @@
 //   a memory record only: kind "alloc"
 #include "capture/decode/decode.h"
 #include "capture/decode/epoll_events.h"
+#include "capture/decode/payload.h"
 #include "capture/decode/socket_address.h"
 #include "capture/decode/syscalls.h"
 #include "capture/os/page_size.h"
@@ -82,6 +83,9 @@ private:
         for (const CallEvents &events : rings.events)
             if (const auto call = recorded_call(events.start_ns); call != by_start_.end())
                 calls_[call->second].events = &events;
+        for (const CallPayload &payload : rings.payloads)
+            if (const auto call = recorded_call(payload.start_ns); call != by_start_.end())
+                calls_[call->second].payload = &payload;
         for (const bpf::memory_record &memory : rings.memory)
             call_at(tid, memory.start_ns ? memory.start_ns : memory.t_ns).memory = &memory;
         for (std::size_t i = first; i < calls_.size(); ++i) {
@@ -199,6 +203,8 @@ private:
                 show_address(decoded, redactor_.text(socket_address_text(call.address->bytes)));
             if (call.events)
                 show_events(decoded, call.events->bytes, call.ret());
+            if (call.payload)
+                show_payload(decoded, redactor_.text(call.payload->bytes), holds_all(*call.payload, call.ret()));
             // what openat2's structure said, when the programs have read it
             if (decoded.name == "openat2" && call.open && call.open->record.open_flags && decoded.args.size() > 2)
                 decoded.args[2] = "{flags=" + open_flags_text(call.open->record.open_flags) + "}";

@@ -82,6 +82,27 @@ unsigned address_call(const std::string &name) {
     return 0;
 }
 
+struct PayloadCall {
+    unsigned call = 0; // bpf::payload_call; 0: none
+    bool receives = false;
+};
+
+PayloadCall payload_call(const std::string &name) {
+    if (name == "write" || name == "sendto" || name == "send")
+        return {bpf::PAYLOAD_BUFFER, false};
+    if (name == "read" || name == "recvfrom" || name == "recv")
+        return {bpf::PAYLOAD_BUFFER, true};
+    if (name == "writev")
+        return {bpf::PAYLOAD_VECTOR, false};
+    if (name == "readv")
+        return {bpf::PAYLOAD_VECTOR, true};
+    if (name == "sendmsg")
+        return {bpf::PAYLOAD_MESSAGE, false};
+    if (name == "recvmsg")
+        return {bpf::PAYLOAD_MESSAGE, true};
+    return {};
+}
+
 __u32 class_of(int nr, bool compat, bool all_paths) {
     // The i386 calls that pass a structure of arguments (old mmap, 90) have no sizes in registers.
     if (compat && nr == 90)
@@ -100,6 +121,8 @@ __u32 class_of(int nr, bool compat, bool all_paths) {
         result |= memory_call(name) << CLASS_MEMORY_SHIFT;
     }
     result |= address_call(name) << CLASS_ADDRESS_SHIFT;
+    const PayloadCall payload = payload_call(name);
+    result |= payload.call << CLASS_PAYLOAD_SHIFT | (payload.receives ? CLASS_RECEIVES : 0);
     if (capture::returns_descriptor(nr, compat))
         result |= CLASS_NEW_FD;
     if (waits_for_work(name))

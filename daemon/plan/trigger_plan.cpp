@@ -32,6 +32,10 @@ public:
                 continue;
             if (rule.context.allocations != rules::Allocations::Pages)
                 plan_.heap |= 1ull << assign_rule(rule).bit;
+            if (rule.context.payload) {
+                plan_.payload |= 1ull << assign_rule(rule).bit;
+                plan_.payload_bytes = std::max(plan_.payload_bytes, rule.context.payload);
+            }
             for (std::size_t i = 0; i < rule.conditions.size(); ++i)
                 std::visit([&](const auto &what) { add(rule, i, what); }, rule.conditions[i].what);
         }

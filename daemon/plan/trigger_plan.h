@@ -25,8 +25,10 @@ struct TriggerPlan {
     std::vector<Assigned> assigned;
     std::array<bpf::condition_settings, RULE_BITS> settings{};
     // Bits by kind.
-    std::uint64_t heap = 0;   // a bit of each rule that asks for the heaps of its processes
-    std::uint64_t signal = 0; // conditions about signals that do not kill
+    std::uint64_t heap = 0;          // a bit of each rule that asks for the heaps of its processes
+    std::uint64_t payload = 0;       // a bit of each rule that asks for what its processes send and receive
+    std::uint32_t payload_bytes = 0; // the most that one of them asks for
+    std::uint64_t signal = 0;        // conditions about signals that do not kill
     std::uint64_t latency = 0, syscall = 0, exit = 0, blocked = 0, block_io = 0, reclaim = 0, tracepoint = 0;
     std::uint64_t syscalls_of[2][SYSCALL_CLASSES] = {}; // [compat][nr]: conditions about this call
     std::uint64_t blocked_min_ns = 0;

@@ -175,10 +175,12 @@ void Recorder::read_calls(std::uint32_t slot, capture::ThreadRings &rings, const
         gathered.add_older(std::move(calls));
         std::ranges::move(std::views::reverse(unpacked.addresses), std::back_inserter(rings.addresses));
         std::ranges::move(std::views::reverse(unpacked.events), std::back_inserter(rings.events));
+        std::ranges::move(std::views::reverse(unpacked.payloads), std::back_inserter(rings.payloads));
     }
     rings.calls_left_out = kept_before(slot, thread.generation, begins) + gathered.finish(rings.syscalls);
     keep_those_of(rings.syscalls, rings.addresses);
     keep_those_of(rings.syscalls, rings.events);
+    keep_those_of(rings.syscalls, rings.payloads);
     if (thread.in_call)
         rings.syscalls.push_back(thread.call[(thread.syscalls - 1) & 1]);
 }

@@ -294,6 +294,8 @@ void Recorder::apply(const rules::Engine &engine, const TriggerPlan &plan) {
     bss->signal_rules[half] = plan.signal;
     bss->exit_rules[half] = plan.exit;
     bss->told_rules[half] = plan.told();
+    bss->payload_rules[half] = plan.payload;
+    bss->payload_bytes[half] = plan.payload_bytes;
     bss->dump_rules[half] = plan.dumping();
     bss->blocked_min_ns[half] = plan.blocked_min_ns;
     bss->blocked_idle[half] = plan.blocked_idle;

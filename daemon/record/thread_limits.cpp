@@ -20,6 +20,12 @@ void keep_wanted(const rules::Context &context, capture::ThreadSnapshot &thread)
         thread.rings->memory_left_out += thread.rings->memory.size();
         thread.rings->memory.clear();
     }
+    // Another rule may have asked for the payload of this process's calls, or for more of it.
+    if (thread.rings && !context.payload)
+        thread.rings->payloads.clear();
+    else if (thread.rings)
+        for (auto &payload : thread.rings->payloads)
+            payload.bytes.resize(std::min<std::size_t>(payload.bytes.size(), context.payload));
 }
 
 } // namespace incident::daemon

@@ -80,6 +80,8 @@ void unpack_extras(Words &words, std::uint64_t start_ns, Unpacked &unpacked) {
             unpacked.addresses.push_back({start_ns, std::move(bytes)});
         else if (kind == PACKED_EVENTS)
             unpacked.events.push_back({start_ns, std::move(bytes)});
+        else if (kind == PACKED_PAYLOAD)
+            unpacked.payloads.push_back({start_ns, std::move(bytes)});
     }
 }
 

@@ -13,6 +13,7 @@ struct Unpacked {
     std::vector<bpf::syscall_record> calls;
     std::vector<capture::CallAddress> addresses; // of some of them
     std::vector<capture::CallEvents> events;     // likewise
+    std::vector<capture::CallPayload> payloads;  // likewise
 };
 
 // The calls of a segment.  They are as many as it says, or fewer where its words end before: then it is a copy made

@@ -45,7 +45,7 @@ void hint_at_tables(TableReader &table) {
         table.belongs_elsewhere(key, fmt::format("'{}' belongs in 'match'", key));
     for (const char *key : {"cooldown", "per_hour"})
         table.belongs_elsewhere(key, fmt::format("'{}' belongs in 'limit'", key));
-    for (const char *key : {"stack", "files", "memory", "host", "environ", "allocations", "logs"})
+    for (const char *key : {"stack", "files", "memory", "host", "environ", "allocations", "payload", "logs"})
         table.belongs_elsewhere(key, fmt::format("'{}' belongs in 'context'", key));
     table.belongs_elsewhere("self", "'self' belongs in 'sender'");
 }

@@ -9,7 +9,8 @@ namespace {
 using std::chrono::hours;
 
 constexpr Nanoseconds longest_cooldown = hours(24 * 30);
-constexpr std::uint32_t most_per_hour = 10000; // bounds what limits remember
+constexpr std::uint32_t most_per_hour = 10000;    // bounds what limits remember
+constexpr std::uint32_t most_payload_bytes = 128; // PAYLOAD_MAX in bpf/event.h
 constexpr std::uint32_t most_stack_bytes = 256 * 1024;
 
 } // namespace
@@ -61,6 +62,7 @@ void read_context(TableReader &rule, const std::string &where, Context &out) {
     table.boolean("host", out.host);
     table.boolean("environ", out.environ);
     table.one_of("allocations", allocations_words, out.allocations);
+    table.integer("payload", 0u, most_payload_bytes, out.payload);
     read_patterns(table, "logs", out.logs);
     table.report_unknown();
 }

@@ -78,6 +78,22 @@ void check_allocations(TableReader &table, const Rule &rule) {
             "add match = { unit = [\"myapp.service\"] }; \"pages\" is for every process");
 }
 
+// What passes through sockets is other people's: only of programs somebody has named.
+void check_payload(TableReader &table, const Rule &rule) {
+    if (!rule.context.payload)
+        return;
+    const Node &payload = *table.node().find("context")->find("payload");
+    if (about_host(rule))
+        table.error(payload, "'payload' is of a process, and this rule fires for the host",
+                    rule.combine == Combine::One && !is_txg(rule.conditions[0])
+                        ? "leave it out, or write by = \"process\""
+                        : "leave it out");
+    else if (!names_some(rule.match.unit) && !names_some(rule.match.exe) && !names_some(rule.match.cgroup))
+        table.error(payload,
+                    "'payload' keeps what processes send and receive, and 'match' names no unit, exe or cgroup",
+                    "add match = { unit = [\"myapp.service\"] }");
+}
+
 void check_logs(TableReader &table, const Rule &rule) {
     if (!rule.context.logs.empty() && about_host(rule))
         table.error(
@@ -138,6 +154,7 @@ void check_together(TableReader &table, Rule &rule) {
     check_limit(table, rule);
     check_dump(table, rule);
     check_allocations(table, rule);
+    check_payload(table, rule);
     check_logs(table, rule);
     for (std::size_t i = 0; i < rule.conditions.size(); ++i)
         if (const auto *latency = std::get_if<LatencyCondition>(&rule.conditions[i].what)) {

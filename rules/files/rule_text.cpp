@@ -50,9 +50,10 @@ std::string rule_text(const Rule &rule) {
 
     const Context &context = rule.context;
     out += fmt::format(
-        "context = {{ stack = \"{}\", files = {}, memory = {}, host = {}, environ = {}, allocations = {}{} }}\n",
+        "context = {{ stack = \"{}\", files = {}, memory = {}, host = {}, environ = {}, allocations = {}{}{} }}\n",
         size_text(context.stack_bytes), context.files, context.memory, context.host, context.environ,
         toml(std::string(word_of(allocations_words, context.allocations))),
+        context.payload ? fmt::format(", payload = {}", context.payload) : "",
         context.logs.empty() ? "" : ", logs = " + toml(context.logs));
     if (rule.dump)
         out += dump_text(*rule.dump);

@@ -61,6 +61,7 @@ struct Context {
     bool host = true;                             // host/ collectors
     bool environ = false;                         // process/environ: off by default
     Allocations allocations = Allocations::Pages; // more than Pages needs a match by unit, exe or cgroup
+    std::uint32_t payload = 0;                    // bytes of what is sent and received; needs a match as allocations
     std::vector<std::string> logs;                // globs of files whose end is kept if output goes there
     bool operator==(const Context &) const = default;
 };

@@ -47,6 +47,20 @@ TEST(TriggerPlan, SignalsThatDoNotKillAreLookedAtOfTheRulesProcessesAlone) {
     EXPECT_EQ(rules_of(plan, rules, {.pid = 1, .comm = "b"}), 0u);
 }
 
+TEST(TriggerPlan, PayloadIsKeptOfTheProcessesOfWhoAsksAlone) {
+    const auto rules =
+        parsed_rules(rule("a", "on = \"signal\"\nmatch = { exe = [\"/a\"] }\ncontext = { payload = 20 }") +
+                     rule("b", "on = \"signal\"\nmatch = { exe = [\"/b\"] }\ncontext = { payload = 100 }") +
+                     rule("c", "on = \"signal\"\nmatch = { exe = [\"/c\"] }"));
+    const auto plan = plan_triggers(rules, true);
+    EXPECT_EQ(plan.payload_bytes, 100u);
+    EXPECT_TRUE(plan.ask_rules);
+    EXPECT_NE(rules_of(plan, rules, {.pid = 1, .exe = "/a"}) & plan.payload, 0u);
+    EXPECT_NE(rules_of(plan, rules, {.pid = 1, .exe = "/b"}) & plan.payload, 0u);
+    EXPECT_EQ(rules_of(plan, rules, {.pid = 1, .exe = "/c"}) & plan.payload, 0u);
+    EXPECT_EQ(plan_triggers(parsed_rules(rule("c", "on = \"signal\"")), true).payload, 0u);
+}
+
 TEST(TriggerPlan, ARuleThatAsksForHeapsIsToldOfItsProcesses) {
     const auto plan = plan_triggers(
         parsed_rules(

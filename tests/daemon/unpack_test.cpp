@@ -110,6 +110,16 @@ TEST(Unpack, EventsStandBehindTheirCall) {
     EXPECT_THAT(unpacked.addresses, IsEmpty());
 }
 
+TEST(Unpack, APayloadStandsBehindItsCallAndItsAddress) {
+    const __u32 address = PACKED_EXTRA | PACKED_ADDRESS << PACKED_EXTRA_KIND_SHIFT | 2;
+    const __u32 payload = PACKED_EXTRA | PACKED_PAYLOAD << PACKED_EXTRA_KIND_SHIFT | 3;
+    const auto unpacked = unpack(segment_with(1, {42, 5, 70, address, 1, payload, 0x636261}));
+    EXPECT_THAT(unpacked.addresses, SizeIs(1));
+    ASSERT_THAT(unpacked.payloads, SizeIs(1));
+    EXPECT_EQ(unpacked.payloads[0].start_ns, unpacked.calls[0].start_ns);
+    EXPECT_EQ(unpacked.payloads[0].bytes, "abc");
+}
+
 TEST(Unpack, AnyWordsAreRead) {
     std::mt19937 random(1); // NOLINT(cert-msc32-c,cert-msc51-cpp): the same words each time
     for (int i = 0; i < 1000; ++i) {

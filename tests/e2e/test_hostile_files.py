@@ -15,9 +15,10 @@ import pytest
 
 from lib.compiled import compiled
 from lib.daemon import CRASH_RULE, Daemon
+from lib.incident import PID_IN_NAME, Incident
 from lib.programs import victim
 from lib.reference import build_id
-from lib.victims import let_die, run, running, waiting_victim
+from lib.victims import finish, let_die, run, running, start, waiting_victim
 from lib.wait import until
 
 EVE = 12345
@@ -149,28 +150,39 @@ def test_mutants_of_a_program_that_crash(daemon, place):
         died = {pid for at, flip in batch if (pid := crash_of(image, at, flip, place / "mutant"))}
         tried += len(batch)
         crashed += len(died)
-        seen |= explained(watcher, died, seen)
+        if died:
+            seen |= explained(watcher, died, seen)
+        if tried % 1000 == 0:
+            print(f"{tried} mutants tried, {crashed} crashed and were explained", flush=True)
     assert crashed
     print(f"seed {seed}: {tried} mutants tried, {len(mutants)} left, {crashed} crashed and were explained")
 
 
 def crash_of(image, at, flip, program):
-    """Executes the mutant; the pid of its parent, if it has crashed."""
+    """Executes the mutant; its pid, if it has crashed."""
     program.write_bytes(image[:at] + bytes([image[at] ^ flip]) + image[at + 1 :])
     program.chmod(0o755)
     # --core=1: no handler of cores is started (core(5)), whose work is not looked at here.
-    died = run(*AS_EVE, "prlimit", "--core=1:1", "timeout", "-s", "KILL", "5", program, "null")
-    return died.pid if died.status in (-signal.SIGSEGV, -signal.SIGBUS) else None  # timeout dies as it did
+    process = start(*AS_EVE, "prlimit", "--core=1:1", "--cpu=5:5", program, "null")
+    try:
+        died = finish(process)
+    except subprocess.TimeoutExpired:  # it waits for something
+        process.kill()
+        process.wait()
+        return None
+    return died.pid if died.status in (-signal.SIGSEGV, -signal.SIGBUS) else None
 
 
-def explained(watcher, parents, seen):
-    """The incidents of their children, once they are all there and explained."""
+def explained(watcher, pids, seen):
+    """The names of their incidents, once they are all there and explained.  Earlier ones may have had the same pids."""
 
     def found():
-        new = {i.process["ppid"]: i for i in watcher.incidents() if i.id not in seen}
-        return new if parents <= set(new) else None
+        names = {path.name for path in (watcher.state / "incidents").iterdir() if not path.name.startswith(".")} - seen
+        incidents = {int(PID_IN_NAME.search(name)[1]): Incident(watcher.state / "incidents" / name) for name in names}
+        done = pids <= set(incidents) and all(incidents[pid].record.get("analysed") for pid in pids)
+        return incidents if done else None
 
-    incidents = until(found, f"incidents of the children of {parents}", watcher.tail, every=0.2) if parents else {}
-    for parent in parents:
-        assert watcher.explained_incident(incidents[parent].process["pid"]).threads
+    incidents = until(found, f"incidents of {pids}, explained", watcher.tail, every=0.1)
+    for pid in pids:
+        assert incidents[pid].threads
     return {incident.id for incident in incidents.values()}

@@ -65,6 +65,7 @@ TEST(ParseRules, EveryKey) {
     EXPECT_FALSE(rule.context.host);
     EXPECT_TRUE(rule.context.environ);
     EXPECT_EQ(rule.context.allocations, Allocations::History);
+    EXPECT_EQ(rule.context.payload, 128u);
     EXPECT_THAT(rule.context.logs, ElementsAre("/var/log/app/*.log", "/srv/out"));
     const auto &condition = std::get<SignalCondition>(rule.conditions[0].what);
     std::bitset<65> expected;
@@ -93,7 +94,7 @@ fatal = true
 sender = { comm = ["kill*"], uid = [0, 0], self = false }
 match = { unit = ["worker@*.service", "batch.slice"], exe = ["/usr/bin/*"], comm = ["python3", "exactly-15-char"], cgroup = ["/system.slice/*"], uid = [65534, 1000] }
 limit = { cooldown = "90s", per_hour = 20, by = "process" }
-context = { stack = "256KiB", files = false, memory = false, host = false, environ = true, allocations = "history", logs = ["/var/log/app/*.log", "/srv/out"] }
+context = { stack = "256KiB", files = false, memory = false, host = false, environ = true, allocations = "history", payload = 128, logs = ["/var/log/app/*.log", "/srv/out"] }
 )");
     EXPECT_EQ(rules[1].text,
               R"([[rule]]
