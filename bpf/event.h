@@ -879,8 +879,8 @@ enum payload_call {
     PAYLOAD_VECTOR,     /* readv, writev: (fd, struct iovec *, count) */
     PAYLOAD_MESSAGE,    /* sendmsg, recvmsg: (fd, struct msghdr *) */
 };
-#define PAYLOAD_MAX 128 /* bytes kept of a call, at most; a power of two, and what stands behind a call has room for   \
-                         */
+/* Bytes kept of a call, at most: a power of two, for which there is room behind a call. */
+#define PAYLOAD_MAX 128
 #define EPOLL_EVENT_BYTES 12 /* struct epoll_event is packed (uapi/linux/eventpoll.h, EPOLL_PACKED) */
 #define EVENTS_KEPT 4        /* of those that one call returns */
 
