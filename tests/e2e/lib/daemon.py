@@ -95,10 +95,14 @@ class Daemon:
         """Of its other processes the pids, by name."""
         found = {}
         for task in os.listdir(f"/proc/{self.process.pid}/task"):
-            with open(f"/proc/{self.process.pid}/task/{task}/children", encoding="ascii") as children:
-                for pid in map(int, children.read().split()):
-                    with open(f"/proc/{pid}/comm", encoding="utf-8") as comm:
-                        found[comm.read().strip()] = pid
+            try:
+                with open(f"/proc/{self.process.pid}/task/{task}/children", encoding="ascii") as children:
+                    pids = [int(pid) for pid in children.read().split()]
+            except (FileNotFoundError, ProcessLookupError):  # the thread has ended since it was listed
+                continue
+            for pid in pids:
+                with open(f"/proc/{pid}/comm", encoding="utf-8") as comm:
+                    found[comm.read().strip()] = pid
         return found
 
     def incidents(self):
