@@ -99,9 +99,10 @@ static __noinline int keep_payload(struct thread_slot *thread, struct syscall_re
     if (record->ret < walk.wanted)
         walk.wanted = record->ret;
     if (call == PAYLOAD_BUFFER) {
-        __u64 length = walk.wanted;
+        /* with MSG_TRUNC the result may be more than the buffer holds (recv(2)) */
+        __u64 room = record->args[2], length = room < walk.wanted ? room : walk.wanted;
         OPAQUE(length);
-        if (length > PAYLOAD_MAX)
+        if (!length || length > PAYLOAD_MAX)
             return 0;
         if (!bpf_probe_read_user(walk.payload->bytes, length, (void *)record->args[1]))
             walk.filled = length;

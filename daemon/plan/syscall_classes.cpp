@@ -88,9 +88,9 @@ struct PayloadCall {
 };
 
 PayloadCall payload_call(const std::string &name) {
-    if (name == "write" || name == "sendto" || name == "send")
+    if (name == "write" || name == "sendto")
         return {bpf::PAYLOAD_BUFFER, false};
-    if (name == "read" || name == "recvfrom" || name == "recv")
+    if (name == "read" || name == "recvfrom")
         return {bpf::PAYLOAD_BUFFER, true};
     if (name == "writev")
         return {bpf::PAYLOAD_VECTOR, false};
