@@ -30,24 +30,42 @@ def reload(watcher, text):
     until(lambda: watcher.log.read_text().count("reloaded: ") > before, "the reload", watcher.tail)
 
 
+def is_a_journal(path):
+    return path.removesuffix(" (deleted)").endswith(".journal")
+
+
 def resident(process):
     """Kilobytes, but for what others' memory it has mapped: the kernel's maps, all there from the start, and as many of the
     machine's journals as libsystemd likes, which are the page cache's."""
     kilobytes, counts = 0, True
     for line in (process / "smaps").read_text().splitlines():
         if mapping := re.match(r"[0-9a-f]+-[0-9a-f]+ \S+ \S+ \S+ \S+ *(.*)", line):
-            counts = "bpf-map" not in mapping[1] and not mapping[1].endswith(".journal")
+            counts = "bpf-map" not in mapping[1] and not is_a_journal(mapping[1])
         elif counts and line.startswith("Rss:"):
             kilobytes += int(line.split()[1])
     return kilobytes
+
+
+def descriptors(process):
+    """Paths of what it has open, but for journals: libsystemd opens all there are when the first core is looked for, and
+    journald makes more of them as time passes."""
+    found = []
+    for descriptor in (process / "fd").iterdir():
+        try:
+            path = os.readlink(descriptor)
+        except FileNotFoundError:  # closed since it was listed
+            continue
+        if not is_a_journal(path):
+            found.append(path)
+    return found
 
 
 def of_daemon(watcher):
     process = Path(f"/proc/{watcher.process.pid}")
     return {
         "RSS": resident(process),
-        "descriptors": len(os.listdir(process / "fd")),
-        "mappings": len((process / "maps").read_text().splitlines()),
+        "descriptors": len(descriptors(process)),
+        "mappings": sum(not is_a_journal(line) for line in (process / "maps").read_text().splitlines()),
     }
 
 

@@ -40,6 +40,9 @@ memory = "128MiB"
 allow_dump = true
 """
 RELOADS_OF_TWO_HOURS = 1000  # at least, and of a shorter time as many for each minute
+# What the daemon remembers up to a number grows until then: 256 generations of rules (daemon/plan/rule_history.h), which
+# is 128 rounds, and 8192 processes (daemon/facts/facts_cache.h), which grow on for some MiB.
+FILLED = 160  # rounds
 PLACE = "@PLACE@"  # of copies that are this test's alone
 
 
@@ -252,15 +255,16 @@ def test_a_long_time_of_everything(daemon, minutes, programs):
     watcher = daemon(rules=CRASH.replace(PLACE, str(programs)), config=CONFIG)
     begin = time.monotonic()
     crashes = rounds = starts = 0
-    early = None  # of this life of the daemon, after it has loaded everything twice
+    early = None  # of this life of the daemon, after it has loaded everything twice, and again when it is FILLED
     lives = []
     with Readers(watcher) as readers:
         while (passed := time.monotonic() - begin) < minutes * 60 or 2 * rounds < minutes * RELOADS_OF_TWO_HOURS / 120:
             crashes += a_round(watcher, programs, rounds)
             rounds += 1
             in_this_life = rounds - (lives[-1] if lives else 0)
-            if in_this_life == 2 * len(SETS):
+            if in_this_life in (2 * len(SETS), FILLED):
                 early = held(watcher)
+                print(f"after {in_this_life} rounds of a life: {early}", flush=True)
             # The second half is one life, long enough to see what grows.
             if passed < minutes * 30 and in_this_life == 3 * len(SETS):
                 if starts % 2:
