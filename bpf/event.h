@@ -25,7 +25,7 @@ namespace incident::bpf
 #endif
 
 /* Layout version of everything below. */
-#define EVENT_LAYOUT 15
+#define EVENT_LAYOUT 16
 
 #define COMM_LEN 16
 #define LIMITS 16 /* RLIM_NLIMITS */
@@ -210,7 +210,9 @@ struct thread_slot {
     __u32 untimed;                       /* 1: the entries of its calls are not recorded (struct untimed_key) */
     __u32 keeps;                         /* bits of syscall_class that are kept of its calls */
     struct syscall_record call[2];       /* call i is call[i & 1]: the one in flight or the last, and the one before */
-    __u64 pad2[3];
+    __u64 requests;                      /* of io_uring, which were completed in its context: see requests.h */
+    __u64 requests_unkept;               /* … that found no segment */
+    __u64 pad2;
 };
 
 /* Map "untimed": the processes whose calls cost more than the budget has room for.  Like all calls where [record]
@@ -333,7 +335,9 @@ struct process_entry {
     __u32 share;           /* index into share_words of the user whose entry it is */
     struct watch_key key;  /* by which it was decided about last; all 0: nobody had to be asked */
 
-    __u64 tallies_forgotten;              /* facts about it that others have replaced */
+    __u64 requests_unseen;     /* of io_uring: submitted, but for them there was no place in map "io_requests" */
+    __u64 requests_overflowed; /* … whose completions found the queue full */
+    __u64 tallies_forgotten;   /* facts about it that others have replaced */
     __u32 memory_level, descriptor_level; /* the highest so far, of memory since its exec (bpf/tallies.h) */
 
     __u64 signals; /* records written so far */
@@ -910,7 +914,7 @@ struct user_share {
     __u64 refused_events, refused_deaths; /* what belongs to deaths: more than one event each */
     __u64 refused_slots, refused_processes;
     __u32 segments; /* of map "segments", charged to her */
-    __u32 pad;
+    __u32 requests; /* of map "io_requests" */
 };
 
 /* ---- losses: one counter a place, summed over CPUs (map "losses") --------- */
@@ -939,6 +943,7 @@ enum loss_place {
     LOSS_RETURNS,   /* ring buffer full: where a thread's functions return to, whose returns are probed */
     LOSS_SEGMENT,   /* no segment for a thread's first calls */
     LOSS_KEPT,      /* … and no room in kept_deaths either: who died is known by its id alone */
+    LOSS_REQUEST,   /* a request of io_uring for which map "io_requests" had no place, or whose end nobody recorded */
     LOSS_TALLY,     /* a fact whose place was busy: it is not counted (bpf/tallies.h) */
     LOSS_PLACES
 };

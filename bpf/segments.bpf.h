@@ -10,6 +10,7 @@
 
 #include "bpf/branchless.bpf.h"
 #include "bpf/packed.h"
+#include "bpf/requests.h"
 #include "bpf/shares.bpf.h"
 
 static __always_inline struct call_segment *segment_at(__u32 index_plus_one)
@@ -75,9 +76,10 @@ static __always_inline void charge_segment(struct call_segment *segment, __u32 s
     segment->share = share;
 }
 
-/* Begins another segment of the thread.  Who has but one, and gets no other, begins that anew; and first of all goes
- * what the slot's thread before has left. */
-static __noinline struct call_segment *next_segment(struct thread_slot *thread, struct syscall_record *record)
+/* Begins another segment of the thread, for what began then; 0: there is none.  first: index of the call that will be
+ * the first in it.  Who has but one, and gets no other, begins that anew; and first of all goes what the slot's thread
+ * before has left. */
+static __noinline struct call_segment *next_segment(struct thread_slot *thread, __u64 start_ns, __u64 first)
 {
     __u32 newest = thread->newest, index = 0;
     struct call_segment *before = segment_at(newest), *eldest = segment_at(thread->oldest), *segment;
@@ -86,17 +88,11 @@ static __noinline struct call_segment *next_segment(struct thread_slot *thread, 
     /* again where the daemon took it at that moment: it may take many of one thread in a row */
     for (int i = 0; i < DROP_TRIES && !index && has_older(thread); i++)
         index = drop_oldest(thread);
-    if (!index && has_older(thread)) { /* begun anew, the newest would leave the others in no chain */
-        thread->unkept += 1;
-        count_loss(LOSS_SEGMENT);
+    if (!index && has_older(thread)) /* begun anew, the newest would leave the others in no chain */
         return 0;
-    }
     segment = index ? segment_at(index) : before;
-    if (!segment) {
-        thread->unkept += 1;
-        count_loss(LOSS_SEGMENT);
+    if (!segment)
         return 0;
-    }
     if (!index)
         index = newest;
     charge_segment(segment, thread->share);
@@ -106,8 +102,8 @@ static __noinline struct call_segment *next_segment(struct thread_slot *thread, 
         *(volatile __u64 *)&thread->oldest = (__u64)serial << 32 | index;
     *(volatile __u64 *)&segment->filled = 0;
     segment->generation = thread->generation;
-    segment->first = thread->syscalls - 1;
-    segment->start_ns = segment->last_ns = record->start_ns;
+    segment->first = first;
+    segment->start_ns = segment->last_ns = start_ns;
     segment->serial = serial;
     segment->next = 0;
     segment->prev = anew ? 0 : newest;
@@ -193,9 +189,12 @@ static __always_inline void keep_call(struct thread_slot *thread, struct syscall
                  : class & CLASS_EXTRA ? PACKED_WORDS_MAX + PACKED_EXTRA_WORDS_MAX
                                        : PACKED_WORDS_MAX;
     if (!segment || used > SEGMENT_WORDS - room || segment->generation != thread->generation) {
-        segment = next_segment(thread, record);
-        if (!segment)
+        segment = next_segment(thread, record->start_ns, thread->syscalls - 1);
+        if (!segment) {
+            thread->unkept += 1;
+            count_loss(LOSS_SEGMENT);
             return;
+        }
         filled = used = 0;
     }
     __u64 arguments = (class >> CLASS_ARGUMENTS_SHIFT) & CLASS_ARGUMENTS_MASK;
@@ -222,5 +221,35 @@ static __noinline int keep_extra(struct thread_slot *thread, __u64 start_ns, __u
     segment->words[used] = PACKED_EXTRA | kind << PACKED_EXTRA_KIND_SHIFT | length;
     bpf_probe_read_kernel(&segment->words[used + 1], length, (void *)from);
     *(volatile __u64 *)&segment->filled = filled + 1 + (length + 3) / 4;
+    return 0;
+}
+
+/* Puts a request of io_uring behind the calls that are over by now. */
+static __noinline int keep_request(struct thread_slot *thread, const struct io_request *request, __u64 now)
+{
+    const __u32 *from = (const __u32 *)request;
+    if (!thread || !request)
+        return 0;
+    thread->requests += 1;
+    struct call_segment *segment = segment_at(thread->newest);
+    __u64 filled = segment ? segment->filled : 0, used = filled & 0xffffffff;
+    if (!segment || used > SEGMENT_WORDS - (1 + REQUEST_WORDS) || segment->generation != thread->generation) {
+        segment = next_segment(thread, now, thread->syscalls - thread->in_call);
+        if (!segment) {
+            thread->requests_unkept += 1;
+            count_loss(LOSS_SEGMENT);
+            return 0;
+        }
+        filled = used = 0;
+    }
+    __u32 *words = segment->words;
+    __u64 at = used + 1, which = 0;
+    for (__u32 i = 0; i < REQUEST_WORDS; i++) {
+        __u64 has = is_set(from[i]);
+        PUT(from[i], has);
+        which |= has << i;
+    }
+    words[used] = PACKED_EXTRA | PACKED_REQUEST << PACKED_EXTRA_KIND_SHIFT | which;
+    *(volatile __u64 *)&segment->filled = (filled >> 32) << 32 | at;
     return 0;
 }

@@ -30,7 +30,7 @@ static __always_inline struct user_share *share_at(__u32 index)
 #define RING_FACTOR 3    /* one alone: three quarters of the ring buffer */
 #define FILLING_FACTOR 1 /* from here on an incident leaves out what it can do without: a half */
 #define SIBLING_FACTOR 2 /* … and siblings of the crashed thread: two thirds */
-#define HELD_FACTOR 7    /* slots, segments and process entries: seven eighths */
+#define HELD_FACTOR 7    /* slots, segments, requests and process entries: seven eighths */
 
 /* What one user may make the daemon do within a second.  Each costs it microseconds, a question some 50 of them. */
 #define EVENTS_A_SECOND 10000
@@ -75,7 +75,8 @@ __weak __u32 find_share(__u64 owner)
         __u64 before = share->owner;
         /* Segments of the ended do not count, or they would keep places for long: whoever comes next owes them until
          * they are given back. */
-        if (before && (share->slots || share->processes || share->kept || share->second_ns + SHARE_IDLE_NS > now))
+        if (before && (share->slots || share->processes || share->kept || share->requests ||
+                       share->second_ns + SHARE_IDLE_NS > now))
             continue;
         if (__sync_val_compare_and_swap(&share->owner, before, owner) != before)
             continue;

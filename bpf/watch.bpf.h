@@ -303,6 +303,7 @@ static __noinline struct thread_slot *take_slot(struct task_struct *task, __u32 
     thread->judged = 0;
     thread->signal_frames = 0;
     thread->unkept = 0;
+    thread->requests = thread->requests_unkept = 0;
     thread->refused = 0;
     thread->granted = 0;
     thread->memory_level = thread->descriptor_level = 0;

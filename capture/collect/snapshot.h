@@ -4,6 +4,7 @@
 #pragma once
 
 #include "bpf/event.h"
+#include "bpf/requests.h"
 #include "bpf/tallies.h"
 #include "capture/collect/heap.h"
 #include "capture/collect/trigger.h"
@@ -53,10 +54,11 @@ struct ThreadRings {
     std::vector<CallAddress> addresses;        // of these calls
     std::vector<CallEvents> events;            // likewise
     std::vector<CallPayload> payloads;         // likewise, and only if the rule asks for them
+    std::vector<bpf::io_request> requests;     // of io_uring, completed in the thread's context; by when that was
     std::vector<OpenEntry> opens;
     std::vector<bpf::memory_record> memory;
-    std::uint64_t paths_left_out = 0, memory_left_out = 0; // recorded, but the rule does not want them
-    std::uint64_t calls_left_out = 0;                      // recorded, but too far from the trigger for a bundle
+    std::uint64_t paths_left_out = 0, memory_left_out = 0;   // recorded, but the rule does not want them
+    std::uint64_t calls_left_out = 0, requests_left_out = 0; // recorded, but too far from the trigger for a bundle
 };
 
 // A call of a function whose return is probed and has not happened yet.
@@ -188,6 +190,7 @@ struct ProcessSnapshot {
     bool kernel_maps_cut = false;             // … and some are missing
     std::vector<bpf::memory_window> pointers; // what the crashed thread's stack points at
     std::vector<bpf::tally> tallies;          // the distinct facts that are remembered of it
+    std::vector<bpf::io_request> requests;    // of io_uring, not completed when they were read
     std::optional<HeapSnapshot> heap;         // if a rule asks for it
     bool gone = false;                        // the last thread had exited when the snapshot was closed
     bool deadline_passed = false;             // closed by the deadline: threads may be missing for that reason

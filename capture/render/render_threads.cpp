@@ -2,11 +2,13 @@
 
 #include "capture/decode/decode_text.h"
 #include "capture/decode/epoll_events.h"
+#include "capture/decode/io_request.h"
 #include "capture/decode/payload.h"
 #include "capture/decode/socket_address.h"
 #include "capture/decode/syscalls.h"
 #include "capture/render/render_accounts.h"
 #include "capture/render/render_parts.h"
+#include "capture/render/render_requests.h"
 #include "capture/render/render_stack.h"
 
 #include <nlohmann/json.hpp>
@@ -60,7 +62,7 @@ bool interrupted(std::int64_t ret) {
 class Threads {
 public:
     Threads(const RenderContext &context, const Redactor &redactor)
-        : context_(context), redactor_(redactor), modules_(context) {}
+        : context_(context), redactor_(redactor), modules_(context), requests_(requests_of(context.input.process)) {}
 
     Json render() {
         Json threads = Json::array();
@@ -77,6 +79,7 @@ private:
         json["crashed"] = is_triggers(thread) && context_.input.process.event.fatal != 0;
         json["registers"] = thread.event ? registers_json(thread.event->regs) : Json();
         json["syscall"] = last_call(thread);
+        add_requests_in_flight(thread, json);
         json["stack"] = stack_json(thread);
         json["kernel_stack"] = kernel_stack(thread);
         if (thread.event && thread.event->kernel_stack_error)
@@ -85,6 +88,34 @@ private:
         if (thread.event)
             json["usage"] = usage(*thread.event);
         json["missing"] = thread.missing.empty() ? Json() : Json(valid_utf8(thread.missing));
+        return json;
+    }
+
+    // Of io_uring, as they were at the trigger: submitted by this thread, oldest first.  All are in the timeline.
+    void add_requests_in_flight(const ThreadSnapshot &thread, Json &json) const {
+        constexpr std::size_t listed = 32;
+        const std::uint64_t now = context_.input.process.event.h.t_ns;
+        Json oldest = Json::array();
+        std::uint64_t count = 0;
+        for (const ShownRequest &shown : requests_) {
+            if (shown.tid != thread.tid || shown.in_doubt || !was_pending(shown, now) || ++count > listed)
+                continue;
+            Json one = call_json(*shown.request);
+            one["elapsed_ns"] = now - shown.request->t_ns;
+            one["user_data"] = hex_text(shown.request->user_data);
+            oldest.push_back(std::move(one));
+        }
+        if (count == 0)
+            return;
+        json["requests_in_flight"] = {{"count", count}, {"oldest", std::move(oldest)}};
+    }
+    static Json call_json(const bpf::io_request &request) {
+        const DecodedCall call = decode_request(request);
+        Json json;
+        json["name"] = call.name;
+        json["args"] = call.args;
+        if (call.fd >= 0)
+            json["fd"] = call.fd;
         return json;
     }
 
@@ -277,6 +308,10 @@ private:
         json["opens_kept"] = thread.rings->opens.size();
         json["paths_kept"] = paths.kept;
         json["paths_overwritten"] = paths.overwritten();
+        json["requests"] = slot.requests;
+        json["requests_kept"] = thread.rings->requests.size();
+        json["requests_left_out"] = thread.rings->requests_left_out;
+        json["requests_lost"] = slot.requests_unkept;
         json["memory_events"] = slot.memory_events;
         json["memory_kept"] = thread.rings->memory.size();
         json["memory_overwritten"] = memory_of(*thread.rings).overwritten();
@@ -295,6 +330,7 @@ private:
     const RenderContext &context_;
     const Redactor &redactor_;
     Modules modules_;
+    std::vector<ShownRequest> requests_;
 };
 
 } // namespace

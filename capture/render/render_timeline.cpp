@@ -6,8 +6,10 @@
 //                        "memory" beside it
 //   an open record only: the same kinds, with the arguments the record knows
 //   a memory record only: kind "alloc"
+// A request of io_uring is no call and has a line of its own, of kind "request".
 #include "capture/decode/decode.h"
 #include "capture/decode/epoll_events.h"
+#include "capture/decode/io_request.h"
 #include "capture/decode/payload.h"
 #include "capture/decode/socket_address.h"
 #include "capture/decode/syscalls.h"
@@ -17,6 +19,7 @@
 #include "capture/render/render_json.h"
 #include "capture/render/render_lines.h"
 #include "capture/render/render_parts.h"
+#include "capture/render/render_requests.h"
 #include "capture/render/render_tallies.h"
 #include "capture/render/render_time.h"
 
@@ -24,6 +27,7 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <iterator>
 
 namespace incident::capture {
@@ -35,7 +39,7 @@ namespace {
 struct Item {
     std::uint64_t t_ns;
     enum Order : std::uint8_t { Returned, Line, Entered } order;
-    enum Kind : std::uint8_t { CallLine, ReadyLine, Change } kind;
+    enum Kind : std::uint8_t { CallLine, RequestLine, ReadyLine, Change } kind;
     std::uint32_t index;
 };
 
@@ -49,6 +53,7 @@ public:
         for (const ThreadSnapshot &thread : context_.input.process.threads)
             if (thread.rings)
                 add_thread(thread.tid, *thread.rings);
+        add_requests();
         ready_ = process_lines(context_, redactor_);
         std::ranges::move(fact_lines(context_, redactor_), std::back_inserter(ready_));
         for (std::uint32_t i = 0; i < ready_.size(); ++i)
@@ -91,6 +96,20 @@ private:
         for (std::size_t i = first; i < calls_.size(); ++i) {
             items_.push_back({calls_[i].start(), Item::Line, Item::CallLine, static_cast<std::uint32_t>(i)});
             add_changes(static_cast<std::uint32_t>(i));
+        }
+    }
+
+    void add_requests() {
+        requests_ = requests_of(context_.input.process);
+        for (std::uint32_t i = 0; i < requests_.size(); ++i) {
+            const bpf::io_request &request = *requests_[i].request;
+            items_.push_back({request.t_ns, Item::Line, Item::RequestLine, i});
+            const auto same = request_as_call(request);
+            if (!same || !has_result(request) || !names_descriptors(request))
+                continue;
+            // what it did to the table of descriptors, as the call would have done
+            calls_.push_back({requests_[i].tid, &same_calls_.emplace_back(*same)});
+            add_changes(static_cast<std::uint32_t>(calls_.size() - 1));
         }
     }
 
@@ -145,6 +164,8 @@ private:
             return apply(changes_[item.index]);
         if (item.kind == Item::ReadyLine)
             out_ += ready_[item.index].text;
+        else if (item.kind == Item::RequestLine)
+            emit_request(requests_[item.index]);
         else
             emit_call(calls_[item.index]);
         out_ += '\n';
@@ -189,6 +210,39 @@ private:
             emit_memory(line, *call.memory);
         if (compat)
             line.boolean("compat", true);
+        line.end();
+    }
+
+    void emit_request(const ShownRequest &shown) {
+        const bpf::io_request &request = *shown.request;
+        const DecodedCall decoded = decode_request(request);
+        const bool over = has_result(request), timed = request.duration_ns < NO_DURATION;
+        const bool failed = over && request.result < 0 && request.result >= -4095;
+        const bool made_fd = decoded.returns_fd && over && request.result >= 0 && decoded.fd < 0;
+        const int fd = made_fd ? request.result : decoded.fd;
+
+        JsonObject line(out_);
+        line.number("t_ns", request.t_ns);
+        line.text("wall", clock_.of(MonotonicTime{request.t_ns}));
+        line.number("tid", shown.tid);
+        line.text("kind", "request");
+        line.text("name", decoded.name);
+        line.texts("args", decoded.args);
+        over ? line.number("ret", request.result) : line.null("ret");
+        failed ? line.text("error", errno_name(-request.result)) : line.null("error");
+        timed ? line.number("duration_ns", request.duration_ns) : line.null("duration_ns");
+        line.null("path");
+        fd >= 0 ? line.number("fd", fd) : line.null("fd");
+        line.boolean("in_flight", shown.in_flight && !shown.in_doubt);
+        if (fd >= 0 && !made_fd)
+            emit_fd_name(line, fd);
+        line.hex("user_data", request.user_data);
+        if (shown.completed_by)
+            line.number("completed_by", shown.completed_by);
+        const std::string note =
+            shown.in_doubt ? "it may have ended: a completion queue was full" : request_note(request);
+        if (!note.empty())
+            line.text("note", note);
         line.end();
     }
 
@@ -271,6 +325,8 @@ private:
     WallClock clock_;
     FdTable fds_;
     std::vector<Call> calls_;
+    std::vector<ShownRequest> requests_;
+    std::deque<bpf::syscall_record> same_calls_; // of requests
     std::vector<FdChange> changes_;
     std::vector<ProcessLine> ready_;
     std::vector<Item> items_;

@@ -73,12 +73,17 @@ std::string memory_text(Line line) {
     return text.empty() ? text : " {" + text.substr(1) + "}";
 }
 
+std::string note_text(Line line) {
+    const std::string note = shown(line, "note");
+    return note.empty() ? note : " (" + note + ")";
+}
+
 std::string call_text(Line line) {
     std::string text = shown(line, "name");
     text += '(' + arguments_text(line) + ')';
     const auto duration = line_number(line, "duration_ns");
     if (member_of<bool>(line, "in_flight").value_or(false))
-        return text + " = ? <in flight>";
+        return text + " = ? <in flight>" + note_text(line);
     if (const auto error = shown(line, "error"); !error.empty())
         text += " = -1 " + error;
     else if (const auto pointer = shown(line, "ret_text"); !pointer.empty())
@@ -91,7 +96,7 @@ std::string call_text(Line line) {
         text += " <" + duration_text(*duration) + ">";
     if (const auto why = shown(line, "path_error"); !why.empty())
         text += " (path " + why + ")";
-    return text + memory_text(line);
+    return text + memory_text(line) + note_text(line);
 }
 
 std::string signal_text(Line line) {
@@ -211,7 +216,7 @@ std::string timeline_text(simdjson::dom::element event, std::int64_t reference_n
             t < reference_ns ? std::numeric_limits<std::int64_t>::min() : std::numeric_limits<std::int64_t>::max();
     const std::string_view kind = member_of<std::string_view>(line, "kind").value_or("");
     std::string text = relative_time(relative) + "  ";
-    if (kind == "syscall" || kind == "open")
+    if (kind == "syscall" || kind == "open" || kind == "request")
         text += call_text(line);
     else if (kind == "signal")
         text += signal_text(line);

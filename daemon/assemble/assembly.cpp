@@ -230,8 +230,10 @@ void Assembler::close(const Key &key, Assembly &assembly, bool overdue) {
     auto &process = assembly.input.process;
     if (auto entry = recorder_.process(key.process.pid); entry && process_of(*entry) == key.process)
         process.entry = entry;
-    if (assembly.rule && process.event.h.tgid)
+    if (assembly.rule && process.event.h.tgid) {
         process.tallies = recorder_.tallies(process_of(process.event.h));
+        process.requests = recorder_.requests_in_flight(process_of(process.event.h));
+    }
     add_silent_threads(assembly);
     if (!assembly.rule)
         return;

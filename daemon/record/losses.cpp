@@ -55,6 +55,8 @@ const char *loss_name(int place) {
         return "calls: no memory for those of a thread ([record] calls)";
     case bpf::LOSS_KEPT:
         return "processes: deaths of which only the id is known";
+    case bpf::LOSS_REQUEST:
+        return "io_uring: requests that are not recorded";
     case bpf::LOSS_TALLY:
         return "facts: not counted";
     default:
@@ -91,6 +93,9 @@ const char *loss_reason(int place) {
         return "more threads make calls than there is memory for: raise [record] calls";
     case bpf::LOSS_PATH_FAULT:
         return "the memory was unreadable at entry and at return";
+    case bpf::LOSS_REQUEST:
+        return "more were in flight than are listed, or than the share of one user; or nobody recorded was there at "
+               "the end";
     case bpf::LOSS_TALLY:
         return "its place in the table was being written by others";
     default:

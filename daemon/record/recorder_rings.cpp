@@ -75,6 +75,24 @@ void keep_those_of(const std::vector<bpf::syscall_record> &calls, std::vector<Ex
     });
 }
 
+std::uint64_t completed_at(const bpf::io_request &request) {
+    return request.duration_ns < NO_DURATION ? request.t_ns + request.duration_ns : request.t_ns;
+}
+
+// Requests are counted as calls are, by when they were completed.  Newest first, and then oldest first; returns how
+// many more there were.
+std::uint64_t keep_wanted(std::vector<bpf::io_request> &requests, const CallsWanted &wanted) {
+    std::ranges::reverse(requests);
+    const auto later = std::ranges::upper_bound(requests, wanted.until_ns, {}, completed_at);
+    const auto before = static_cast<std::size_t>(later - requests.begin());
+    const std::size_t after = requests.size() - before;
+    const std::size_t too_old = before - std::min(before, wanted.before),
+                      too_new = after - std::min(after, wanted.after);
+    requests.erase(requests.end() - static_cast<std::ptrdiff_t>(too_new), requests.end());
+    drop_oldest(requests, too_old);
+    return too_old + too_new;
+}
+
 // Of the call in flight, where it is the caller who gives one.
 std::optional<capture::CallAddress> address_in_flight(const bpf::thread_slot &thread, const bpf::thread_side &side) {
     const unsigned call = thread.after >> CLASS_ADDRESS_SHIFT & CLASS_ADDRESS_MASK;
@@ -176,7 +194,9 @@ void Recorder::read_calls(std::uint32_t slot, capture::ThreadRings &rings, const
         std::ranges::move(std::views::reverse(unpacked.addresses), std::back_inserter(rings.addresses));
         std::ranges::move(std::views::reverse(unpacked.events), std::back_inserter(rings.events));
         std::ranges::move(std::views::reverse(unpacked.payloads), std::back_inserter(rings.payloads));
+        std::ranges::move(std::views::reverse(unpacked.requests), std::back_inserter(rings.requests));
     }
+    rings.requests_left_out = keep_wanted(rings.requests, wanted);
     rings.calls_left_out = kept_before(slot, thread.generation, begins) + gathered.finish(rings.syscalls);
     keep_those_of(rings.syscalls, rings.addresses);
     keep_those_of(rings.syscalls, rings.events);

@@ -19,8 +19,9 @@ namespace {
 // The programs that are always attached; all others only while a rule wants them.
 constexpr std::string_view core_programs[] = {"record_exit",    "process_fork",  "process_exec", "process_exit",
                                               "process_rename", "process_moved", "signal_sent",  "signal_taken"};
-// Attached where the kernel has its tracepoint: where a machine can sleep.
-constexpr std::string_view sleep_program = "machine_thaws";
+// Attached where the kernel has their tracepoints: where a machine can sleep, and where it has io_uring.
+constexpr std::string_view programs_of_some_kernels[] = {"machine_thaws", "request_begins", "request_begins_by_sqe",
+                                                         "request_ends", "request_overflows"};
 // Attached while calls are to have durations.
 constexpr const char *entry_program = "record_enter";
 
@@ -33,10 +34,23 @@ const Family families_of_programs[] = {
     {"oom", {"oom_chosen"}},
 };
 
+bool is_of_some_kernels(std::string_view name) {
+    return std::ranges::find(programs_of_some_kernels, name) != std::end(programs_of_some_kernels);
+}
+
+// Arguments that programs of the tracepoint are given; 0: the kernel has none of that name.
+unsigned arguments_of(const btf *kernel, const std::string &tracepoint) {
+    const int hook = btf__find_by_name_kind(kernel, ("btf_trace_" + tracepoint).c_str(), BTF_KIND_TYPEDEF);
+    const btf_type *type = hook < 0 ? nullptr : btf__type_by_id(kernel, btf__type_by_id(kernel, hook)->type);
+    const btf_type *prototype = type && btf_is_ptr(type) ? btf__type_by_id(kernel, type->type) : nullptr;
+    // the first is the tracepoint's own
+    return prototype && btf_is_func_proto(prototype) && btf_vlen(prototype) > 0 ? btf_vlen(prototype) - 1 : 0;
+}
+
 } // namespace
 
 bool is_core_program(std::string_view name) {
-    return name == sleep_program || std::ranges::find(core_programs, name) != std::end(core_programs);
+    return is_of_some_kernels(name) || std::ranges::find(core_programs, name) != std::end(core_programs);
 }
 
 // A tracepoint the kernel has not (CONFIG_MEMCG off, …) must not keep the rest from loading.
@@ -44,13 +58,16 @@ void Recorder::Impl::leave_out_what_is_missing() {
     const std::unique_ptr<btf, decltype([](btf *types) { btf__free(types); })> kernel(btf__load_vmlinux_btf());
     skeleton->rodata->casts_tasks =
         kernel && btf__find_by_name_kind(kernel.get(), "bpf_rdonly_cast", BTF_KIND_FUNC) > 0;
+    constexpr unsigned ring_request_and_entry = 3;
+    skeleton->rodata->completes_by_cqe =
+        kernel && arguments_of(kernel.get(), "io_uring_complete") == ring_request_and_entry;
     bpf_program *program = nullptr;
     bpf_object__for_each_program(program, skeleton->obj) {
         const std::string_view section = bpf_program__section_name(program);
         const std::string name = bpf_program__name(program);
         if (std::ranges::find(core_programs, name) != std::end(core_programs))
             continue;
-        bpf_program__set_autoattach(program, name == sleep_program);
+        bpf_program__set_autoattach(program, is_of_some_kernels(name));
         constexpr std::string_view prefix = "tp_btf/";
         if (!kernel || !section.starts_with(prefix))
             continue;

@@ -3,9 +3,11 @@
 #include "bpf/packed.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -68,14 +70,26 @@ __s64 result_of(Words &words, std::uint64_t head) {
     return static_cast<__s32>(static_cast<__u32>(low));
 }
 
-// What stands behind the call that began then.
+std::optional<bpf::io_request> unpack_request(Words &words, std::uint64_t head) {
+    std::array<__u32, REQUEST_WORDS> all{};
+    for (unsigned i = 0; i < REQUEST_WORDS; ++i)
+        all[i] = static_cast<__u32>(words.next_if((head >> i & 1) != 0));
+    return words.ended_short() ? std::nullopt : std::optional(std::bit_cast<bpf::io_request>(all));
+}
+
+// What stands behind the call that began then, or before the first.
 void unpack_extras(Words &words, std::uint64_t start_ns, Unpacked &unpacked) {
     while (words.peek() & PACKED_EXTRA) {
         const std::uint64_t head = words.next();
+        const auto kind = head >> PACKED_EXTRA_KIND_SHIFT & PACKED_EXTRA_KIND_MASK;
+        if (kind == PACKED_REQUEST) {
+            if (const auto request = unpack_request(words, head))
+                unpacked.requests.push_back(*request);
+            continue;
+        }
         std::string bytes = words.bytes(head & PACKED_EXTRA_LENGTH);
         if (words.ended_short())
             return;
-        const auto kind = head >> PACKED_EXTRA_KIND_SHIFT & PACKED_EXTRA_KIND_MASK;
         if (kind == PACKED_ADDRESS)
             unpacked.addresses.push_back({start_ns, std::move(bytes)});
         else if (kind == PACKED_EVENTS)
@@ -95,6 +109,7 @@ Unpacked unpack(const bpf::call_segment &segment) {
     auto &calls = unpacked.calls;
     calls.reserve(std::min<std::uint64_t>(count, SEGMENT_WORDS));
     std::uint64_t began = segment.start_ns;
+    unpack_extras(words, began, unpacked);
     for (std::uint64_t i = 0; i < count; ++i) {
         const std::uint64_t head = words.next();
         bpf::syscall_record call{};

@@ -316,8 +316,10 @@ void Daemon::on_second() {
         spdlog::warn("no more memory is to be had (RLIMIT_AS, vm.overcommit_memory): a reserve of {} MiB was given up, "
                      "and incidents that need more than there is fail",
                      memory_reserve >> 20);
-    if (++seconds_ % alive_every_s == 0)
+    if (++seconds_ % alive_every_s == 0) {
         lock_->alive();
+        recorder_->tend_requests();
+    }
     if (seconds_ == started_s)
         ::malloc_trim(0); // what loading programs and symbols took once: half of the heap
     second_timer_.arm_in(1000 * millisecond);

@@ -247,6 +247,8 @@ private:
             out_.line(fmt::format("{:>10}  {}{}", thread_role(top_, thread),
                                   out_.tone(triggers ? Tone::Bold : Tone::Plain, thread_title(thread)),
                                   call.empty() ? "" : "  " + call));
+            if (const std::string requests = thread_requests(thread); !requests.empty())
+                out_.line(fmt::format("{:>10}  {}", "", requests));
             if (triggers)
                 for (const std::string &line : stack_lines(thread, frames_shown))
                     out_.line(fmt::format("{:>10}  {}", "", line));

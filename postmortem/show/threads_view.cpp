@@ -78,6 +78,21 @@ std::string thread_call(JsonView thread) {
     return "after " + text + (span.empty() ? "" : " <" + span + ">");
 }
 
+std::string thread_requests(JsonView thread) {
+    const JsonView requests = thread["requests_in_flight"];
+    const std::uint64_t count = requests["count"].count();
+    if (count == 0)
+        return "";
+    std::string text = count == 1 ? "waits for a request" : fmt::format("waits for {} requests", count);
+    const JsonView oldest = requests["oldest"].at(0);
+    if (!oldest.is_object())
+        return text;
+    text += fmt::format("{}: {}({})", count == 1 ? "" : ", the oldest", printable(oldest["name"].shown()),
+                        arguments(oldest["args"]));
+    const auto elapsed = oldest["elapsed_ns"].natural();
+    return elapsed ? text + " for " + span_text(*elapsed) : text;
+}
+
 namespace {
 
 // Says how a frame was found, if it was not simply called and unwound by its tables.

@@ -19,6 +19,8 @@ bool is_triggers_thread(JsonView incident, JsonView thread);
 std::string_view thread_role(JsonView incident, JsonView thread);
 // "in futex(0x7f…, FUTEX_WAIT) for 1.2 s", "after close(3) = 0"; "" if nothing is known.
 std::string thread_call(JsonView thread);
+// What of io_uring it had submitted and was not completed; "" if nothing.
+std::string thread_requests(JsonView thread);
 // "#0  0x00007f… raise+0x12 (/lib/…/libc.so.6) at raise.c:26"
 std::string frame_line(std::size_t number, JsonView frame);
 // User frames, one on each line, at most `most`. Then a line says how they were unwound and what is cut or missing.

@@ -29,7 +29,7 @@ bool TimelineQuery::is_later(simdjson::dom::element event) const {
     std::string_view its_kind;
     std::int64_t at = 0;
     return latest_ns && !event["t_ns"].get(at) && at > *latest_ns && !event["kind"].get(its_kind) &&
-           (its_kind == "syscall" || its_kind == "open" || its_kind == "alloc");
+           (its_kind == "syscall" || its_kind == "open" || its_kind == "alloc" || its_kind == "request");
 }
 
 bool TimelineQuery::wants(simdjson::dom::element event) const {

@@ -70,6 +70,8 @@ private:
         out.line(out.tone(triggers ? Tone::Bad : Tone::Bold, title));
         if (const std::string call = thread_call(thread); !call.empty())
             out.line("    " + call);
+        if (const std::string requests = thread_requests(thread); !requests.empty())
+            out.line("    " + requests);
         for (const std::string &line : stack_lines(thread, frames_max))
             out.line("    " + line);
         if (const auto kernel = kernel_stack_lines(thread); !kernel.empty()) {

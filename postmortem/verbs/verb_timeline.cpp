@@ -17,8 +17,8 @@ namespace {
 
 constexpr std::size_t thread_names_max = 65536;
 // The kinds that incident-bundle(5) lists.
-constexpr std::array<std::string_view, 11> event_kinds{"syscall", "open",  "alloc", "signal", "fork",   "exec",
-                                                       "exit",    "clock", "log",   "fact",   "trigger"};
+constexpr std::array<std::string_view, 12> event_kinds{"syscall", "request", "open",  "alloc", "signal", "fork",
+                                                       "exec",    "exit",    "clock", "log",   "fact",   "trigger"};
 constexpr std::int64_t since_ever = INT64_MIN; // no --since; no duration is that long
 
 std::unordered_map<std::uint64_t, std::string> thread_names(const capture::Bundle &bundle) {

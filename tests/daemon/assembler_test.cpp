@@ -39,6 +39,9 @@ public:
         return all;
     }
     std::vector<bpf::tally> tallies(const capture::ProcessRef & /*process*/) const override { return {}; }
+    std::vector<bpf::io_request> requests_in_flight(const capture::ProcessRef & /*process*/) const override {
+        return {};
+    }
     bpf::thread_slot header(std::uint32_t slot) const override {
         const auto found = slots_.find(slot);
         return found == slots_.end() ? bpf::thread_slot{} : found->second;

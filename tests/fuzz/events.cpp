@@ -37,6 +37,9 @@ public:
         return all;
     }
     std::vector<bpf::tally> tallies(const capture::ProcessRef & /*process*/) const override { return facts; }
+    std::vector<bpf::io_request> requests_in_flight(const capture::ProcessRef & /*process*/) const override {
+        return {};
+    }
     bpf::thread_slot header(std::uint32_t slot) const override {
         const auto found = rings.find(slot);
         return found == rings.end() ? bpf::thread_slot{} : found->second.slot;

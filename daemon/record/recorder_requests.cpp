@@ -1,0 +1,64 @@
+// Reads which requests of io_uring are in flight (bpf/requests.h).
+#include "daemon/record/recorder_impl.h"
+
+#include <algorithm>
+#include <atomic>
+
+namespace incident::daemon {
+
+namespace {
+
+struct Pending {
+    __u64 key = 0;
+    bpf::pending_request request{};
+};
+
+// While others are added and removed: one that is there from beginning to end is found.
+std::vector<Pending> all_pending(int map) {
+    constexpr std::uint32_t at_once = 512;
+    std::vector<Pending> all;
+    std::vector<__u64> keys(at_once);
+    std::vector<bpf::pending_request> values(at_once);
+    LIBBPF_OPTS(bpf_map_batch_opts, options);
+    __u32 batch = 0, *from = nullptr;
+    for (int error = 0; error == 0 && all.size() < 2uz * REQUESTS_MAX; from = &batch) {
+        __u32 count = at_once;
+        error = bpf_map_lookup_batch(map, from, &batch, keys.data(), values.data(), &count, &options);
+        if (error != 0 && error != -ENOENT) // -ENOENT: these were the last
+            break;
+        for (__u32 i = 0; i < count; ++i)
+            all.push_back({keys[i], values[i]});
+    }
+    return all;
+}
+
+} // namespace
+
+std::vector<bpf::io_request> Recorder::requests_in_flight(const capture::ProcessRef &process) const {
+    if (std::atomic_ref<__u32>(impl_->skeleton->bss->requests_pending).load() == 0)
+        return {};
+    std::vector<bpf::io_request> found;
+    for (const Pending &pending : all_pending(bpf_map__fd(impl_->skeleton->maps.io_requests)))
+        if (pending.request.tgid == process.pid && pending.request.process_start_boot_ns == process.start.ns)
+            found.push_back(pending.request.request);
+    std::ranges::sort(found, {}, &bpf::io_request::t_ns);
+    return found;
+}
+
+void Recorder::tend_requests() {
+    std::atomic_ref<__u32> count(impl_->skeleton->bss->requests_pending);
+    if (count.load() == 0)
+        return;
+    const int map = bpf_map__fd(impl_->skeleton->maps.io_requests);
+    for (const Pending &pending : all_pending(map)) {
+        const auto entry = process(pending.request.tgid);
+        if (entry && entry->start_boot_ns == pending.request.process_start_boot_ns)
+            continue;
+        if (bpf_map_delete_elem(map, &pending.key) != 0)
+            continue;
+        count.fetch_sub(1);
+        impl_->give_back(pending.request.share, &bpf::user_share::requests);
+    }
+}
+
+} // namespace incident::daemon
