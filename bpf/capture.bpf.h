@@ -309,6 +309,8 @@ static __noinline int choose_stack(struct task_struct *task, struct capture *cap
     /* Whole pages from below the red zone up: a page is there or it is not. */
     __u64 stack = (BPF_CORE_READ(user_regs(task), sp) - 128) & ~(STACK_PAGE - 1ULL);
     __u32 pages = 0, kind = kind_of(capture), most = stack_pages_max;
+    if (is_worker(task))
+        stack = USER_HIGH; /* where there is nothing */
     /* of a stack that has overflowed sp is below what there is of it */
     for (int i = 0; i < STACK_SKIP_PAGES; i++) {
         char probe;
@@ -349,8 +351,9 @@ static __noinline int send_thread(struct task_struct *task, struct capture *capt
 {
     __u64 begin = bpf_ktime_get_ns(), stack = capture->stack;
     __u32 pages = capture->pages, unsent = capture->unsent;
-    struct pt_regs regs;
-    bpf_probe_read_kernel(&regs, sizeof(regs), user_regs(task));
+    struct pt_regs regs = {};
+    if (!is_worker(task))
+        bpf_probe_read_kernel(&regs, sizeof(regs), user_regs(task));
 
     struct bpf_dynptr dynptr;
     long error = bpf_ringbuf_reserve_dynptr(&events, sizeof(struct thread_event) + pages * STACK_PAGE, 0, &dynptr);
@@ -371,6 +374,7 @@ static __noinline int send_thread(struct task_struct *task, struct capture *capt
     event->role = capture->role;
     event->delivered = capture->delivered;
     event->slot = capture->slot;
+    event->is_worker = is_worker(task);
     event->generation = thread ? thread->generation : 0;
     copy_comm(event->comm, task);
     copy_registers(&event->regs, &regs, task);

@@ -9,6 +9,7 @@
 //
 // The layouts are declared here, with what is read of them: vmlinux.h is of the machine it was built on.
 #include "bpf/segments.bpf.h"
+#include "bpf/tallies.bpf.h"
 #include "bpf/watch.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -58,6 +59,7 @@ struct posted_completion {
 #define SETUP_SQE128 (1u << 10)
 #define SETUP_NO_SQARRAY (1u << 16)
 #define ENTRY_BYTES 64u
+#define ECANCELED 125              /* include/uapi/asm-generic/errno.h */
 #define CQE_SKIP_SUCCESS (1u << 6) /* IOSQE_CQE_SKIP_SUCCESS_BIT */
 #define CQE_MORE (1u << 1)         /* IORING_CQE_F_MORE */
 
@@ -108,15 +110,36 @@ static __always_inline int read_entry(struct io_ring_ctx___read *ring, struct qu
                                   entries + head * (flags & SETUP_SQE128 ? 2 * ENTRY_BYTES : ENTRY_BYTES));
 }
 
-static __noinline int describe(struct io_request *request, struct io_kiocb___read *from)
+/* enum io_uring_op: the entry's addr is a path. */
+#define OPENAT 18
+#define NAMES_PATH                                                                                                     \
+    (1ULL << OPENAT | 1ULL << 21 /* statx */ | 1ULL << 28 /* openat2 */ | 1ULL << 35 /* renameat */ |                  \
+     1ULL << 36 /* unlinkat */ | 1ULL << 37 /* mkdirat */ | 1ULL << 38 /* symlinkat */ | 1ULL << 39 /* linkat */)
+/* … it waits for others, or for a time: read (also from sockets), poll, accept, recv, timeouts, epoll, futex, waitid.
+ */
+#define WAITS                                                                                                          \
+    (1ULL << 1 | 1ULL << 4 | 1ULL << 6 | 1ULL << 10 | 1ULL << 11 | 1ULL << 13 | 1ULL << 15 | 1ULL << 22 | 1ULL << 27 | \
+     1ULL << 49 | 1ULL << 50 | 1ULL << 51 | 1ULL << 53 | 1ULL << 58 | 1ULL << 59)
+/* … to have come to its end is to fail with ETIME. */
+#define TIMEOUTS (1ULL << 11 | 1ULL << 15)
+
+static __always_inline int is_among(__u64 operations, __u32 code)
+{
+    return operations >> (code & 63) & 1 && (code & REQUEST_OPERATION) < 64;
+}
+
+static __noinline int describe(struct pending_request *pending, struct io_kiocb___read *from)
 {
     struct queue_entry entry;
-    if (!request)
+    if (!pending)
         return 0;
+    struct io_request *request = &pending->request;
     request->user_data = BPF_CORE_READ(from, cqe.user_data);
     request->code = BPF_CORE_READ(from, opcode);
+    pending->path_length = 0;
     if (!read_entry(BPF_CORE_READ(from, ctx), &entry) || entry.user_data != request->user_data ||
         entry.opcode != request->code) {
+        request->fd = request->address = request->offset = request->length = request->op_flags = 0;
         request->code |= REQUEST_UNREAD;
         return 0;
     }
@@ -125,6 +148,10 @@ static __noinline int describe(struct io_request *request, struct io_kiocb___rea
     request->offset = entry.off;
     request->length = entry.len;
     request->op_flags = entry.op_flags;
+    if (is_among(NAMES_PATH, request->code)) {
+        long length = bpf_probe_read_user_str(pending->path, REQUEST_PATH_LEN, (void *)entry.addr);
+        pending->path_length = length > 0 ? length : 0;
+    }
     request->code |= (__u32)entry.flags << REQUEST_FLAGS_SHIFT | (entry.file_index ? REQUEST_DIRECT : 0) |
                      (entry.flags & CQE_SKIP_SUCCESS ? REQUEST_SILENT : 0);
     return 0;
@@ -141,6 +168,8 @@ static __always_inline void forget(__u64 key, __u32 share)
 
 static __noinline int note_pending(__u64 key, struct pending_request *pending)
 {
+    if (!pending)
+        return 0;
     struct pending_request *before = bpf_map_lookup_elem(&io_requests, &key);
     struct user_share *share = share_at(pending->share);
     if (before) /* of an earlier one there, whose end was not seen */
@@ -160,37 +189,102 @@ static __noinline int note_pending(__u64 key, struct pending_request *pending)
     return 0;
 }
 
+/* Where one is made before it is put into the map, and where one is copied to when it is taken out: one for each of the
+ * tracepoints, of which none runs within itself. */
+enum scratch_of { SCRATCH_SUBMITTED, SCRATCH_COMPLETED, SCRATCH_OVERFLOWED, SCRATCHES };
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, SCRATCHES);
+    __type(key, __u32);
+    __type(value, struct pending_request);
+} uring_scratch SEC(".maps");
+
 static __noinline int begin_request(struct io_kiocb___read *from)
 {
+    __u32 which = SCRATCH_SUBMITTED;
     struct thread_slot *thread = slot_of_current();
-    if (!thread || thread->untimed)
+    struct pending_request *pending = bpf_map_lookup_elem(&uring_scratch, &which);
+    if (!thread || !pending || thread->untimed)
         return 0;
-    struct pending_request pending = {};
-    pending.request.t_ns = bpf_ktime_get_ns();
-    pending.request.duration_ns = IN_FLIGHT;
-    pending.request.submitter = thread->tid;
-    pending.process_start_boot_ns = thread->process_start_boot_ns;
-    pending.tgid = thread->tgid;
-    pending.share = thread->share;
-    describe(&pending.request, from);
-    if (pending.request.code & REQUEST_SILENT)
-        keep_request(thread, &pending.request, pending.request.t_ns);
+    pending->request.t_ns = bpf_ktime_get_ns();
+    pending->request.duration_ns = IN_FLIGHT;
+    pending->request.result = 0;
+    pending->request.submitter = thread->tid;
+    pending->process_start_boot_ns = thread->process_start_boot_ns;
+    pending->tgid = thread->tgid;
+    pending->share = thread->share;
+    describe(pending, from);
+    if (pending->request.code & REQUEST_SILENT)
+        keep_request(thread, &pending->request, (__u64)pending->path, pending->path_length);
     else
-        note_pending((__u64)from, &pending);
+        note_pending((__u64)from, pending);
     return 0;
 }
 
 SEC("tp_btf/io_uring_submit_req")
-int BPF_PROG(request_begins, void *request)
+int BPF_PROG(uring_submits, void *request)
 {
     return begin_request(request);
 }
 
 /* The name it had before 6.4. */
 SEC("tp_btf/io_uring_submit_sqe")
-int BPF_PROG(request_begins_by_sqe, void *request)
+int BPF_PROG(uring_submits_sqe, void *request)
 {
     return begin_request(request);
+}
+
+static __always_inline void begin_request_ask(struct tally_ask *ask, const struct thread_slot *thread,
+                                              const struct io_request *request, __u32 kind)
+{
+    __u64 took = request->duration_ns;
+    __builtin_memset(ask, 0, sizeof(*ask));
+    ask->process_start_boot_ns = thread->process_start_boot_ns;
+    ask->ret = request->result;
+    ask->took_ns = took < NO_DURATION ? took : 0;
+    ask->now_ns = request->t_ns + ask->took_ns;
+    ask->tgid = thread->tgid;
+    ask->tid = request->submitter;
+    ask->share = thread->share;
+    ask->nr = request->code & REQUEST_OPERATION;
+    ask->kind = kind;
+    ask->flags = TALLY_REQUEST | (is_among(WAITS, request->code) ? TALLY_IDLE : 0);
+    ask->value = (__u32)request->fd;
+}
+
+__weak int tally_request_path(struct thread_slot *thread, struct pending_request *done)
+{
+    struct tally_ask ask;
+    if (!thread || !done || !done->path_length)
+        return 0;
+    begin_request_ask(&ask, thread, &done->request, TALLY_PATH);
+    ask.value = done->request.op_flags;
+    ask.length = done->path_length - 1;
+    ask.name_at = (__u64)done->path;
+    ask.hash = hash_name(done->path, ask.length, REQUEST_PATH_LEN / 8);
+    return tally_in(&ask, TALLY_REGION_PATH);
+}
+
+/* That it failed, or lasted long.  One that was taken back has not failed. */
+__weak int tally_request(struct thread_slot *thread, struct pending_request *done)
+{
+    struct tally_ask ask;
+    if (!thread || !done)
+        return 0;
+    struct io_request *request = &done->request;
+    if (has_failed(request->result) && request->result != -ECANCELED && !is_among(TIMEOUTS, request->code)) {
+        begin_request_ask(&ask, thread, request, TALLY_FAILURE);
+        ask.code = -request->result;
+        tally_in(&ask, TALLY_REGION_OTHER);
+    }
+    if (request->duration_ns >= TALLY_SLOW_NS && request->duration_ns < NO_DURATION) {
+        begin_request_ask(&ask, thread, request, TALLY_SLOW);
+        __u64 step_ns = 10 * TALLY_SLOW_NS;
+        for (__u32 i = 1; i < TALLY_SLOW_STEPS && request->duration_ns >= step_ns; i++, step_ns *= 10)
+            ask.code = i;
+        tally_in(&ask, TALLY_REGION_OTHER);
+    }
+    return 0;
 }
 
 static __always_inline __u32 submitter_of(struct io_kiocb___read *request)
@@ -203,43 +297,64 @@ static __always_inline __u32 submitter_of(struct io_kiocb___read *request)
     return BPF_CORE_READ(task, pid);
 }
 
-/* at: of the request; 0: of a completion that has none of its own. */
+/* Of a completion of which no submission is known.  at: of its request; 0: it has none of its own. */
+static __noinline int describe_unseen(struct pending_request *done, struct io_kiocb___read *at, __u64 user_data)
+{
+    struct io_request *request;
+    if (!done)
+        return 0;
+    request = &done->request;
+    request->t_ns = bpf_ktime_get_ns();
+    request->duration_ns = NO_DURATION;
+    request->user_data = user_data;
+    request->address = request->offset = 0;
+    request->fd = request->length = request->op_flags = request->submitter = 0;
+    request->code = REQUEST_UNSEEN;
+    done->path_length = 0;
+    if (at) {
+        request->code |= BPF_CORE_READ(at, opcode);
+        request->submitter = submitter_of(at);
+    } else {
+        request->code |= REQUEST_NAMELESS;
+    }
+    return 0;
+}
+
 static __noinline int end_request(struct io_kiocb___read *at, struct posted_completion *posted, __u32 overflows)
 {
-    struct io_request request = {};
-    __u64 key = (__u64)at, now = bpf_ktime_get_ns();
-    struct pending_request *pending = at ? bpf_map_lookup_elem(&io_requests, &key) : 0;
-    if (!posted)
+    __u64 key = (__u64)at;
+    __u32 which = overflows ? SCRATCH_OVERFLOWED : SCRATCH_COMPLETED;
+    struct pending_request *done = bpf_map_lookup_elem(&uring_scratch, &which);
+    if (!posted || !done)
         return 0;
+    struct pending_request *pending = at ? bpf_map_lookup_elem(&io_requests, &key) : 0;
     if (pending) {
-        request = pending->request;
-        request.duration_ns = now - request.t_ns;
+        /* Copied first: taken out, its place is another's at once. */
+        bpf_probe_read_kernel(done, sizeof(*done), pending);
+        done->request.duration_ns = bpf_ktime_get_ns() - done->request.t_ns;
         if (!(posted->flags & CQE_MORE))
-            forget(key, pending->share);
+            forget(key, done->share);
     } else {
-        request.t_ns = now;
-        request.duration_ns = NO_DURATION;
-        request.user_data = posted->user_data;
-        request.code = REQUEST_UNSEEN;
-        if (at) {
-            request.code |= BPF_CORE_READ(at, opcode);
-            request.submitter = submitter_of(at);
-        } else {
-            request.code |= REQUEST_NAMELESS;
-        }
+        describe_unseen(done, at, posted->user_data);
     }
-    request.result = posted->res;
-    request.code |= (posted->flags & CQE_MORE ? REQUEST_MORE : 0) | (overflows ? REQUEST_OVERFLOW : 0);
+    done->request.result = posted->res;
+    done->request.code |= (posted->flags & CQE_MORE ? REQUEST_MORE : 0) | (overflows ? REQUEST_OVERFLOW : 0);
     struct thread_slot *thread = slot_of_current();
-    if (thread)
-        keep_request(thread, &request, now);
-    else if (pending)
-        count_loss(LOSS_REQUEST);
+    if (!thread) {
+        if (pending)
+            count_loss(LOSS_REQUEST);
+        return 0;
+    }
+    keep_request(thread, &done->request, (__u64)done->path, done->path_length);
+    if (!(done->request.code & REQUEST_NAMELESS)) {
+        tally_request(thread, done);
+        tally_request_path(thread, done);
+    }
     return 0;
 }
 
 SEC("tp_btf/io_uring_complete")
-int request_ends(__u64 *ctx)
+int uring_completes(__u64 *ctx)
 {
     struct posted_completion posted = {};
     if (completes_by_cqe) {
@@ -254,7 +369,7 @@ int request_ends(__u64 *ctx)
 
 /* The queue was full.  Which request it was is not told: those in flight may have ended. */
 SEC("tp_btf/io_uring_cqe_overflow")
-int BPF_PROG(request_overflows, void *ring, __u64 user_data, __s32 result, __u32 flags)
+int BPF_PROG(uring_overflows, void *ring, __u64 user_data, __s32 result, __u32 flags)
 {
     struct posted_completion posted = {.user_data = user_data, .res = result, .flags = flags};
     __u32 tgid = bpf_get_current_pid_tgid() >> 32;

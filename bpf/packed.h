@@ -46,6 +46,7 @@
 /* A request of io_uring is no call: it may stand before the first one as well, and what follows is not so many bytes
  * but the words of a struct io_request (bpf/requests.h) that are not 0; bit i: word i is there. */
 #define PACKED_REQUEST 4u
+#define PACKED_REQUEST_PATH 5u /* kind: the path that the request before names, with its NUL */
 
 #define PACKED_WORDS_MAX 20 /* the first, 2 of start, 2 of duration, the number, 2 of the result, 12 of arguments */
 

@@ -33,7 +33,8 @@ struct io_request {
 #define REQUEST_OPERATION 0xffu
 #define REQUEST_FLAGS_SHIFT 8 /* IOSQE_*, of the entry */
 #define REQUEST_FLAGS_MASK 0xffu
-#define REQUEST_DIRECT (1u << 25) /* what it opens or closes is in the ring's own table: no descriptor of the process  \
+#define REQUEST_DIRECT                                                                                                 \
+    (1u << 25)                    /* what it opens or closes is in the ring's own table: no descriptor of the process  \
                                    */
 #define REQUEST_SILENT (1u << 26) /* unless it fails, it has no completion (IOSQE_CQE_SKIP_SUCCESS) */
 #define REQUEST_OVERFLOW (1u << 27) /* the completion queue was full: the completion waits in the kernel */
@@ -46,11 +47,15 @@ struct io_request {
 
 /* Map "io_requests", by the request's address in the kernel. */
 #define REQUESTS_MAX 8192
+#define REQUEST_PATH_LEN 120 /* with its NUL: one that has as many goes on */
 struct pending_request {
     struct io_request request;
     __u64 process_start_boot_ns;
     __u32 tgid;
-    __u32 share; /* index into share_words of the user whose it is */
+    __u32 share;       /* index into share_words of the user whose it is */
+    __u32 path_length; /* with its NUL; 0: it names none, or that was not readable */
+    __u32 pad;
+    char path[REQUEST_PATH_LEN];
 };
 
 #ifdef __cplusplus

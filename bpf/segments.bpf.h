@@ -224,8 +224,10 @@ static __noinline int keep_extra(struct thread_slot *thread, __u64 start_ns, __u
     return 0;
 }
 
-/* Puts a request of io_uring behind the calls that are over by now. */
-static __noinline int keep_request(struct thread_slot *thread, const struct io_request *request, __u64 now)
+/* Puts a request of io_uring behind the calls that are over by now.  path: kernel address of what it names, in a map,
+ * of so many bytes with its NUL; 0: it names none. */
+static __noinline int keep_request(struct thread_slot *thread, const struct io_request *request, __u64 path,
+                                   __u32 path_length)
 {
     const __u32 *from = (const __u32 *)request;
     if (!thread || !request)
@@ -233,8 +235,10 @@ static __noinline int keep_request(struct thread_slot *thread, const struct io_r
     thread->requests += 1;
     struct call_segment *segment = segment_at(thread->newest);
     __u64 filled = segment ? segment->filled : 0, used = filled & 0xffffffff;
-    if (!segment || used > SEGMENT_WORDS - (1 + REQUEST_WORDS) || segment->generation != thread->generation) {
-        segment = next_segment(thread, now, thread->syscalls - thread->in_call);
+    if (!segment || used > SEGMENT_WORDS - (2 + REQUEST_WORDS + REQUEST_PATH_LEN / 4) ||
+        segment->generation != thread->generation) {
+        __u64 took = request->duration_ns, until_ns = request->t_ns + (took < NO_DURATION ? took : 0);
+        segment = next_segment(thread, until_ns, thread->syscalls - thread->in_call);
         if (!segment) {
             thread->requests_unkept += 1;
             count_loss(LOSS_SEGMENT);
@@ -250,6 +254,12 @@ static __noinline int keep_request(struct thread_slot *thread, const struct io_r
         which |= has << i;
     }
     words[used] = PACKED_EXTRA | PACKED_REQUEST << PACKED_EXTRA_KIND_SHIFT | which;
+    OPAQUE(path_length);
+    if (path_length - 1 < REQUEST_PATH_LEN) {
+        words[at] = PACKED_EXTRA | PACKED_REQUEST_PATH << PACKED_EXTRA_KIND_SHIFT | path_length;
+        bpf_probe_read_kernel(&words[at + 1], path_length, (void *)path);
+        at += 1 + (path_length + 3) / 4;
+    }
     *(volatile __u64 *)&segment->filled = (filled >> 32) << 32 | at;
     return 0;
 }

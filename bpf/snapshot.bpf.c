@@ -40,11 +40,11 @@ int snapshot_thread(struct bpf_iter__task *ctx)
     event->role = ROLE_LIVING;
     event->delivered = 0;
     event->slot = thread ? slot : ~0u;
-    event->pad0 = 0;
+    event->is_worker = is_worker(task);
     event->generation = thread ? thread->generation : 0;
     copy_comm(event->comm, task);
     struct pt_regs regs = {};
-    if (task->mm)
+    if (task->mm && !event->is_worker)
         bpf_probe_read_kernel(&regs, sizeof(regs), (void *)bpf_task_pt_regs(task));
     copy_registers(&event->regs, &regs, task);
     copy_usage(event, task);

@@ -244,7 +244,7 @@ __weak int tally_in(struct tally_ask *ask, __u32 first_eighth, __u32 eighths)
         return 0;
     __u64 hash = mix(ask->hash, ask->process_start_boot_ns ^ (__u64)ask->tgid << 40);
     hash = mix(hash, (__u64)(__u32)ask->nr << 32 | (__u32)ask->code);
-    hash = mix(hash, (__u64)ask->length << 16 | ask->kind << 8 | (ask->flags & TALLY_COMPAT));
+    hash = mix(hash, (__u64)ask->length << 16 | ask->kind << 8 | (ask->flags & (TALLY_COMPAT | TALLY_REQUEST)));
     if (!hash)
         hash = 1;
     __u32 index = tally_sets * first_eighth / 8 + ((hash >> 32) * (tally_sets * eighths / 8) >> 32);

@@ -53,6 +53,7 @@ enum tally_flags {
     TALLY_COMPAT = 1, /* nr is of the 32-bit table */
     TALLY_IDLE = 2,   /* the call is one of those that wait for work */
     TALLY_NAME_CUT = 4,
+    TALLY_REQUEST = 8, /* a request of io_uring: nr is its operation */
 };
 
 /* Two windows of a fact: how often in each of the last epochs.  [epoch % TALLY_EPOCHS]. */

@@ -42,6 +42,12 @@ struct CallPayload {
     std::string bytes;          // hostile; up to PAYLOAD_MAX
 };
 
+// A request of io_uring.
+struct Request : bpf::io_request {
+    std::string path; // that it names; hostile bytes, no NUL; "" if none, or if that was not readable
+    bool path_is_cut() const { return path.size() + 1 == REQUEST_PATH_LEN; }
+};
+
 // Whether that is all that the call has sent or received.  ret: its result.
 inline bool holds_all(const CallPayload &payload, std::int64_t ret) {
     return ret >= 0 && payload.bytes.size() >= static_cast<std::uint64_t>(ret);
@@ -54,7 +60,7 @@ struct ThreadRings {
     std::vector<CallAddress> addresses;        // of these calls
     std::vector<CallEvents> events;            // likewise
     std::vector<CallPayload> payloads;         // likewise, and only if the rule asks for them
-    std::vector<bpf::io_request> requests;     // of io_uring, completed in the thread's context; by when that was
+    std::vector<Request> requests;             // of io_uring, completed in the thread's context; by when that was
     std::vector<OpenEntry> opens;
     std::vector<bpf::memory_record> memory;
     std::uint64_t paths_left_out = 0, memory_left_out = 0;   // recorded, but the rule does not want them
@@ -190,7 +196,7 @@ struct ProcessSnapshot {
     bool kernel_maps_cut = false;             // … and some are missing
     std::vector<bpf::memory_window> pointers; // what the crashed thread's stack points at
     std::vector<bpf::tally> tallies;          // the distinct facts that are remembered of it
-    std::vector<bpf::io_request> requests;    // of io_uring, not completed when they were read
+    std::vector<Request> requests;            // of io_uring, not completed when they were read
     std::optional<HeapSnapshot> heap;         // if a rule asks for it
     bool gone = false;                        // the last thread had exited when the snapshot was closed
     bool deadline_passed = false;             // closed by the deadline: threads may be missing for that reason

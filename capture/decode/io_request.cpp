@@ -172,12 +172,13 @@ bool opens_or_closes(unsigned operation) {
 
 } // namespace
 
+std::string uring_operation_name(unsigned operation) {
+    return operation < operations.size() ? std::string(operations[operation])
+                                         : "operation_" + std::to_string(operation);
+}
+
 std::string request_name(const bpf::io_request &request) {
-    if (request.code & REQUEST_NAMELESS)
-        return "io_uring";
-    const unsigned operation = operation_of(request);
-    return "io_uring:" + (operation < operations.size() ? std::string(operations[operation])
-                                                        : "operation_" + std::to_string(operation));
+    return request.code & REQUEST_NAMELESS ? "io_uring" : "io_uring:" + uring_operation_name(operation_of(request));
 }
 
 std::optional<bpf::syscall_record> request_as_call(const bpf::io_request &request) {
@@ -204,12 +205,12 @@ bool has_result(const bpf::io_request &request) {
     return request.duration_ns != IN_FLIGHT;
 }
 
-DecodedCall decode_request(const bpf::io_request &request) {
+DecodedCall decode_request(const bpf::io_request &request, const std::string *path) {
     DecodedCall decoded;
     if (const auto call = request_as_call(request)) {
         std::array<std::uint64_t, SYSCALL_ARGS> args{};
         std::ranges::copy(call->args, args.begin());
-        decoded = decode_syscall(call->nr, false, args.data(), nullptr);
+        decoded = decode_syscall(call->nr, false, args.data(), path);
     } else if (is_described(request) && operation_of(request) != IORING_OP_NOP) {
         decoded.fd = request.fd;
         decoded.args.push_back(std::to_string(request.fd));

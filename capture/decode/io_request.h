@@ -24,8 +24,11 @@ bool names_descriptors(const bpf::io_request &request);
 // Whether its result is known: it is completed, and said so.
 bool has_result(const bpf::io_request &request);
 
-// path: none is ever recorded of a request.
-DecodedCall decode_request(const bpf::io_request &request);
+// path: what it names, where that is known.
+DecodedCall decode_request(const bpf::io_request &request, const std::string *path);
+
+// "read"; "operation_77" where it has no name here.
+std::string uring_operation_name(unsigned operation);
 
 // What is to be said of it beside that; "" if nothing.
 std::string request_note(const bpf::io_request &request);

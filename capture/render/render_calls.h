@@ -20,6 +20,7 @@ struct Call {
     const CallAddress *address = nullptr; // beside a syscall record
     const CallEvents *events = nullptr;   // likewise
     const CallPayload *payload = nullptr; // likewise
+    const Request *request = nullptr;     // it is none, but a request that does the same
 
     std::uint64_t start() const {
         if (record)

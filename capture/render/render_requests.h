@@ -9,11 +9,11 @@
 namespace incident::capture {
 
 struct ShownRequest {
-    const bpf::io_request *request = nullptr; // of the snapshot
-    std::uint32_t tid = 0;                    // who submitted it; who completed it, where that is not known
-    std::uint32_t completed_by = 0;           // another thread, of io_uring's own; 0: none
-    bool in_flight = false;                   // when the snapshot was taken
-    bool in_doubt = false;                    // it may have ended: completions have found their queue full
+    const Request *request = nullptr; // of the snapshot
+    std::uint32_t tid = 0;            // who submitted it; who completed it, where that is not known
+    std::uint32_t completed_by = 0;   // another thread, of io_uring's own; 0: none
+    bool in_flight = false;           // when the snapshot was taken
+    bool in_doubt = false;            // it may have ended: completions have found their queue full
 };
 
 // By when they were submitted.

@@ -23,6 +23,11 @@ StackWalk walk_stack(const ThreadSnapshot &thread, const Modules &modules) {
         walk.stopped = "no registers were captured";
         return walk;
     }
+    if (thread.event->is_worker) {
+        walk.how = "none";
+        walk.stopped = "the kernel has made this thread for io_uring: it never runs in user mode";
+        return walk;
+    }
     const bpf::user_registers &regs = thread.event->regs;
     walk.frames.push_back(regs.ip);
     if (thread.stack.empty()) {

@@ -2,6 +2,7 @@
 
 #include "capture/decode/decode.h"
 #include "capture/decode/decode_text.h"
+#include "capture/decode/io_request.h"
 #include "capture/decode/socket_address.h"
 #include "capture/decode/syscalls.h"
 #include "capture/os/page_size.h"
@@ -87,7 +88,7 @@ public:
                 line.text("wall", clock_.of(MonotonicTime{added.t_ns}));
                 line.number("tid", tally->tid);
                 line.text("kind", "fact");
-                const std::string name = is_call(*tally) ? syscall_name(tally->nr, is_compat(*tally)) : "";
+                const std::string name = is_call(*tally) ? call_name(*tally) : "";
                 line.text("name", name);
                 line.texts("args", std::vector<std::string>{});
                 result(line, *tally);
@@ -109,6 +110,11 @@ public:
 
 private:
     static bool is_compat(const bpf::tally &tally) { return tally.flags & bpf::TALLY_COMPAT; }
+    static bool is_request(const bpf::tally &tally) { return tally.flags & bpf::TALLY_REQUEST; }
+    static std::string call_name(const bpf::tally &tally) {
+        return is_request(tally) ? "io_uring:" + uring_operation_name(static_cast<unsigned>(tally.nr))
+                                 : syscall_name(tally.nr, is_compat(tally));
+    }
 
     // From when to when the calls of each thread are there, and those of them that name a path.
     void find_reaches() {
@@ -119,6 +125,8 @@ private:
                 calls_reach_[thread.tid].add(record.start_ns, record.duration_ns);
             for (const OpenEntry &open : thread.rings->opens)
                 paths_reach_[thread.tid].add(open.record.start_ns, open.record.duration_ns);
+            for (const Request &request : thread.rings->requests)
+                requests_reach_[request.submitter].add(request.t_ns, request.duration_ns);
         }
     }
 
@@ -148,6 +156,8 @@ private:
                    is_among(lineage_of(*process_.entry), [](const auto &record) { return record.t_ns; });
         if (!is_call(tally))
             return false;
+        if (is_request(tally))
+            return within(requests_reach_, tally);
         return within(calls_reach_, tally) || (tally.kind == bpf::TALLY_PATH && within(paths_reach_, tally));
     }
 
@@ -179,7 +189,7 @@ private:
 
     void begin(JsonObject &line, const bpf::tally &tally) {
         line.text("kind", kind_of(tally));
-        is_call(tally) ? line.text("name", syscall_name(tally.nr, is_compat(tally))) : line.null("name");
+        is_call(tally) ? line.text("name", call_name(tally)) : line.null("name");
         line.text("what", what_of(tally));
     }
 
@@ -211,7 +221,7 @@ private:
         switch (tally.kind) {
         case bpf::TALLY_PATH: {
             std::string flags;
-            if (is_open_call(tally.nr, is_compat(tally)))
+            if (!is_request(tally) && is_open_call(tally.nr, is_compat(tally)))
                 decode::append_set(flags, tables::set_open_flags, tally.value);
             line.text("flags", flags);
             return;
@@ -237,7 +247,7 @@ private:
     // Of one that has come by itself its last port; of one that was accepted also the own port, or the process at the
     // other end of a local socket.
     void peer(JsonObject &line, const bpf::tally &tally) const {
-        const std::string call = syscall_name(tally.nr, is_compat(tally));
+        const std::string call = call_name(tally);
         const bool accepted = call == "accept" || call == "accept4", received = call == "recvfrom" || call == "recvmsg";
         const int family = address_family(name_bytes(tally)), port = static_cast<int>(tally.value & 0xffff);
         const bool internet = family == AF_INET || family == AF_INET6;
@@ -255,7 +265,7 @@ private:
     const Redactor &redactor_;
     WallClock clock_;
     std::vector<const bpf::tally *> sorted_;
-    Reaches calls_reach_, paths_reach_;
+    Reaches calls_reach_, paths_reach_, requests_reach_;
 };
 
 } // namespace

@@ -77,7 +77,7 @@ private:
         json["tid"] = thread.tid;
         json["comm"] = valid_utf8(thread_comm(thread));
         json["crashed"] = is_triggers(thread) && context_.input.process.event.fatal != 0;
-        json["registers"] = thread.event ? registers_json(thread.event->regs) : Json();
+        json["registers"] = has_registers(thread) ? registers_json(thread.event->regs) : Json();
         json["syscall"] = last_call(thread);
         add_requests_in_flight(thread, json);
         json["stack"] = stack_json(thread);
@@ -109,8 +109,9 @@ private:
             return;
         json["requests_in_flight"] = {{"count", count}, {"oldest", std::move(oldest)}};
     }
-    static Json call_json(const bpf::io_request &request) {
-        const DecodedCall call = decode_request(request);
+    Json call_json(const Request &request) const {
+        const std::string path = redactor_.text(request.path);
+        const DecodedCall call = decode_request(request, path.empty() ? nullptr : &path);
         Json json;
         json["name"] = call.name;
         json["args"] = call.args;
@@ -119,6 +120,7 @@ private:
         return json;
     }
 
+    static bool has_registers(const ThreadSnapshot &thread) { return thread.event && !thread.event->is_worker; }
     bool is_triggers(const ThreadSnapshot &thread) const { return thread.tid == context_.input.process.event.h.tid; }
 
     // Of a process that lives on the rings are read after the trigger, and the thread has made more calls by then:
@@ -171,7 +173,7 @@ private:
             return json;
         }
         // On entry the kernel puts the number into orig_ax; a fault or interrupt leaves -1 there.
-        if (!thread.event || static_cast<std::int64_t>(thread.event->regs.orig_ax) < 0)
+        if (!has_registers(thread) || static_cast<std::int64_t>(thread.event->regs.orig_ax) < 0)
             return {};
         constexpr std::uint64_t compat_code_segment = 0x23; // __USER32_CS, arch/x86/include/asm/segment.h
         const bpf::user_registers &r = thread.event->regs;
@@ -190,7 +192,8 @@ private:
 
     // The kernel puts -ENOSYS into ax as a call begins, and what it returns as it ends (arch/x86/entry/entry_64.S).
     static bool sleeps_in_call(const ThreadSnapshot &thread) {
-        return thread.event && thread.event->state != 0 && static_cast<std::int64_t>(thread.event->regs.orig_ax) >= 0 &&
+        return has_registers(thread) && thread.event->state != 0 &&
+               static_cast<std::int64_t>(thread.event->regs.orig_ax) >= 0 &&
                static_cast<std::int64_t>(thread.event->regs.ax) == -ENOSYS;
     }
 

@@ -102,13 +102,14 @@ private:
     void add_requests() {
         requests_ = requests_of(context_.input.process);
         for (std::uint32_t i = 0; i < requests_.size(); ++i) {
-            const bpf::io_request &request = *requests_[i].request;
+            const Request &request = *requests_[i].request;
             items_.push_back({request.t_ns, Item::Line, Item::RequestLine, i});
             const auto same = request_as_call(request);
             if (!same || !has_result(request) || !names_descriptors(request))
                 continue;
             // what it did to the table of descriptors, as the call would have done
-            calls_.push_back({requests_[i].tid, &same_calls_.emplace_back(*same)});
+            Call &call = calls_.emplace_back(Call{requests_[i].tid, &same_calls_.emplace_back(*same)});
+            call.request = &request;
             add_changes(static_cast<std::uint32_t>(calls_.size() - 1));
         }
     }
@@ -143,7 +144,7 @@ private:
         if (call.address)
             name = peer_text(call.address->bytes);
         else if (change.what == FdChange::What::Open)
-            name = opened_path(call);
+            name = call.request ? below(call.request->fd, call.request->path) : opened_path(call);
         change.apply(fds_, std::move(name));
     }
 
@@ -152,9 +153,11 @@ private:
         const bool named = call.open && is_open_call(call.nr(), call.compat());
         if (!named || call.open->path.empty() || !call.open->whole)
             return {};
-        const std::string &path = call.open->path;
-        if (path.front() != '/' && call.open->record.dirfd >= 0)
-            if (const std::string_view directory = fds_.name(call.open->record.dirfd).path; directory.starts_with('/'))
+        return below(call.open->record.dirfd, call.open->path);
+    }
+    std::string below(int directory_fd, const std::string &path) {
+        if (!path.empty() && path.front() != '/' && directory_fd >= 0)
+            if (const std::string_view directory = fds_.name(directory_fd).path; directory.starts_with('/'))
                 return std::string(directory) + '/' + path;
         return path;
     }
@@ -214,8 +217,11 @@ private:
     }
 
     void emit_request(const ShownRequest &shown) {
-        const bpf::io_request &request = *shown.request;
-        const DecodedCall decoded = decode_request(request);
+        const Request &request = *shown.request;
+        const std::string path = redactor_.text(request.path);
+        DecodedCall decoded = decode_request(request, path.empty() ? nullptr : &path);
+        if (request.path_is_cut())
+            mark_cut(decoded.args, path);
         const bool over = has_result(request), timed = request.duration_ns < NO_DURATION;
         const bool failed = over && request.result < 0 && request.result >= -4095;
         const bool made_fd = decoded.returns_fd && over && request.result >= 0 && decoded.fd < 0;
@@ -231,7 +237,7 @@ private:
         over ? line.number("ret", request.result) : line.null("ret");
         failed ? line.text("error", errno_name(-request.result)) : line.null("error");
         timed ? line.number("duration_ns", request.duration_ns) : line.null("duration_ns");
-        line.null("path");
+        path.empty() ? line.null("path") : line.text("path", path);
         fd >= 0 ? line.number("fd", fd) : line.null("fd");
         line.boolean("in_flight", shown.in_flight && !shown.in_doubt);
         if (fd >= 0 && !made_fd)

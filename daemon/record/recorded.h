@@ -45,7 +45,7 @@ public:
     // The distinct facts that are remembered of the process, in no order.
     virtual std::vector<bpf::tally> tallies(const capture::ProcessRef &process) const = 0;
     // What the process has submitted to io_uring and is not completed, oldest first.
-    virtual std::vector<bpf::io_request> requests_in_flight(const capture::ProcessRef &process) const = 0;
+    virtual std::vector<capture::Request> requests_in_flight(const capture::ProcessRef &process) const = 0;
 
     virtual std::optional<bpf::process_entry> process(std::uint32_t tgid) const = 0;
     virtual std::vector<std::uint32_t> processes() const = 0; // tgids with an entry

@@ -300,8 +300,9 @@ std::vector<capture::ProbeState> Recorder::probes() const {
         const std::string name = bpf_program__name(program);
         const bool core = is_core_program(name);
         const bool attached = (core && !impl_->lacking.contains(name)) || impl_->links.contains(name);
-        if (!attached && !impl_->lacking.contains(name))
-            continue; // no rule wants it
+        if (!attached && (!impl_->lacking.contains(name) || name.starts_with(io_uring_programs)))
+            continue; // no rule wants it; or the kernel has that hook by another name, or no io_uring: nothing is
+                      // missed
         capture::ProbeState probe{bpf_program__section_name(program), attached ? "active" : "unavailable",
                                   attached ? "" : impl_->lacking.at(name), 0};
         bpf_prog_info info{};

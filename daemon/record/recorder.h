@@ -154,7 +154,7 @@ public:
     void release(std::uint32_t slot) override;
 
     std::vector<bpf::tally> tallies(const capture::ProcessRef &process) const override;
-    std::vector<bpf::io_request> requests_in_flight(const capture::ProcessRef &process) const override;
+    std::vector<capture::Request> requests_in_flight(const capture::ProcessRef &process) const override;
     // Forgets those of processes that are no longer recorded, whose ends nobody has seen.  Call it now and then.
     void tend_requests();
     std::optional<bpf::process_entry> process(std::uint32_t tgid) const override;

@@ -58,6 +58,7 @@ private:
 
 // Whether the program is one of those that are always attached.
 bool is_core_program(std::string_view name);
+inline constexpr std::string_view io_uring_programs = "uring_"; // how their names begin
 
 // The programs of a rule kind.  Programs for which the kernel lacks something are left out when loading.
 struct Family {

@@ -32,16 +32,21 @@ std::vector<Pending> all_pending(int map) {
     return all;
 }
 
+std::string named_by(const bpf::pending_request &pending) {
+    const std::string_view path(pending.path, std::min<std::size_t>(pending.path_length, REQUEST_PATH_LEN));
+    return std::string(path.substr(0, path.find('\0')));
+}
+
 } // namespace
 
-std::vector<bpf::io_request> Recorder::requests_in_flight(const capture::ProcessRef &process) const {
+std::vector<capture::Request> Recorder::requests_in_flight(const capture::ProcessRef &process) const {
     if (std::atomic_ref<__u32>(impl_->skeleton->bss->requests_pending).load() == 0)
         return {};
-    std::vector<bpf::io_request> found;
+    std::vector<capture::Request> found;
     for (const Pending &pending : all_pending(bpf_map__fd(impl_->skeleton->maps.io_requests)))
         if (pending.request.tgid == process.pid && pending.request.process_start_boot_ns == process.start.ns)
-            found.push_back(pending.request.request);
-    std::ranges::sort(found, {}, &bpf::io_request::t_ns);
+            found.push_back({pending.request.request, named_by(pending.request)});
+    std::ranges::sort(found, {}, &capture::Request::t_ns);
     return found;
 }
 

@@ -81,7 +81,7 @@ std::uint64_t completed_at(const bpf::io_request &request) {
 
 // Requests are counted as calls are, by when they were completed.  Newest first, and then oldest first; returns how
 // many more there were.
-std::uint64_t keep_wanted(std::vector<bpf::io_request> &requests, const CallsWanted &wanted) {
+std::uint64_t keep_wanted(std::vector<capture::Request> &requests, const CallsWanted &wanted) {
     std::ranges::reverse(requests);
     const auto later = std::ranges::upper_bound(requests, wanted.until_ns, {}, completed_at);
     const auto before = static_cast<std::size_t>(later - requests.begin());

@@ -20,8 +20,8 @@ namespace {
 constexpr std::string_view core_programs[] = {"record_exit",    "process_fork",  "process_exec", "process_exit",
                                               "process_rename", "process_moved", "signal_sent",  "signal_taken"};
 // Attached where the kernel has their tracepoints: where a machine can sleep, and where it has io_uring.
-constexpr std::string_view programs_of_some_kernels[] = {"machine_thaws", "request_begins", "request_begins_by_sqe",
-                                                         "request_ends", "request_overflows"};
+constexpr std::string_view programs_of_some_kernels[] = {"machine_thaws", "uring_submits", "uring_submits_sqe",
+                                                         "uring_completes", "uring_overflows"};
 // Attached while calls are to have durations.
 constexpr const char *entry_program = "record_enter";
 

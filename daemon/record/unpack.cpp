@@ -84,7 +84,7 @@ void unpack_extras(Words &words, std::uint64_t start_ns, Unpacked &unpacked) {
         const auto kind = head >> PACKED_EXTRA_KIND_SHIFT & PACKED_EXTRA_KIND_MASK;
         if (kind == PACKED_REQUEST) {
             if (const auto request = unpack_request(words, head))
-                unpacked.requests.push_back(*request);
+                unpacked.requests.push_back({*request, {}});
             continue;
         }
         std::string bytes = words.bytes(head & PACKED_EXTRA_LENGTH);
@@ -96,6 +96,8 @@ void unpack_extras(Words &words, std::uint64_t start_ns, Unpacked &unpacked) {
             unpacked.events.push_back({start_ns, std::move(bytes)});
         else if (kind == PACKED_PAYLOAD)
             unpacked.payloads.push_back({start_ns, std::move(bytes)});
+        else if (kind == PACKED_REQUEST_PATH && !unpacked.requests.empty())
+            unpacked.requests.back().path = bytes.substr(0, bytes.find('\0'));
     }
 }
 

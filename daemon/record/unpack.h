@@ -14,7 +14,7 @@ struct Unpacked {
     std::vector<capture::CallAddress> addresses; // of some of them
     std::vector<capture::CallEvents> events;     // likewise
     std::vector<capture::CallPayload> payloads;  // likewise
-    std::vector<bpf::io_request> requests;       // between them
+    std::vector<capture::Request> requests;      // between them
 };
 
 // The calls of a segment.  They are as many as it says, or fewer where its words end before: then it is a copy made

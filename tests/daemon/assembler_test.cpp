@@ -39,7 +39,7 @@ public:
         return all;
     }
     std::vector<bpf::tally> tallies(const capture::ProcessRef & /*process*/) const override { return {}; }
-    std::vector<bpf::io_request> requests_in_flight(const capture::ProcessRef & /*process*/) const override {
+    std::vector<capture::Request> requests_in_flight(const capture::ProcessRef & /*process*/) const override {
         return {};
     }
     bpf::thread_slot header(std::uint32_t slot) const override {

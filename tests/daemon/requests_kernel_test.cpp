@@ -3,12 +3,15 @@
 #include "records_everybody.h"
 #include "ring.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <set>
+#include <string>
 #include <thread>
 
 namespace incident::daemon {
@@ -27,8 +30,8 @@ protected:
             GTEST_SKIP() << "io_uring_setup: " << strerror(errno);
     }
     // Those with this user_data, of all threads of this process.
-    std::vector<bpf::io_request> told(std::uint64_t user_data) {
-        std::vector<bpf::io_request> found;
+    std::vector<capture::Request> told(std::uint64_t user_data) {
+        std::vector<capture::Request> found;
         for (const auto slot : recorder->slots_of(self())) {
             const auto rings = recorder->read(slot, recorder->header(slot).generation, all_of_them);
             if (!rings)
@@ -39,7 +42,7 @@ protected:
         }
         return found;
     }
-    std::vector<bpf::io_request> in_flight(std::uint64_t user_data) {
+    std::vector<capture::Request> in_flight(std::uint64_t user_data) {
         auto all = recorder->requests_in_flight(self());
         std::erase_if(all, [&](const auto &request) { return request.user_data != user_data; });
         return all;
@@ -120,6 +123,44 @@ TEST_F(RequestsInKernel, AreInFlightUntilTheyAreCompleted) {
     EXPECT_EQ(over[0].result, 1);
     EXPECT_GE(over[0].duration_ns, 20'000'000u);
     EXPECT_LT(over[0].duration_ns, NO_DURATION);
+}
+
+TEST_F(RequestsInKernel, HaveThePathsThatTheyName) {
+    Ring ring(8);
+    const std::string longer(150, 'x');
+    const auto plain = reinterpret_cast<std::uint64_t>("/etc/passwd"),
+               cut = reinterpret_cast<std::uint64_t>(longer.c_str());
+    ring.put({.opcode = IORING_OP_OPENAT, .fd = AT_FDCWD, .addr = plain, .op_flags = O_RDONLY, .user_data = 131});
+    ring.put({.opcode = IORING_OP_OPENAT, .fd = AT_FDCWD, .addr = cut, .op_flags = O_RDONLY, .user_data = 132});
+    ring.put({.opcode = IORING_OP_OPENAT, .fd = AT_FDCWD, .addr = 16, .op_flags = O_RDONLY, .user_data = 133});
+    ring.put({.opcode = IORING_OP_NOP, .addr = plain, .user_data = 134});
+    ring.submit(4, 4);
+    ring.submit(1, 0); // an entry that cannot be taken ends the batch: what is left of it
+    ring.wait(4);
+    const auto opened = told(131), missing = told(132), unreadable = told(133), nothing = told(134);
+    ASSERT_THAT(opened, SizeIs(1));
+    EXPECT_EQ(opened[0].path, "/etc/passwd");
+    EXPECT_GE(opened[0].result, 0);
+    ASSERT_THAT(missing, SizeIs(1));
+    EXPECT_EQ(missing[0].path, longer.substr(0, REQUEST_PATH_LEN - 1));
+    EXPECT_TRUE(missing[0].path_is_cut());
+    EXPECT_EQ(missing[0].result, -ENOENT);
+    ASSERT_THAT(unreadable, SizeIs(1));
+    EXPECT_EQ(unreadable[0].path, "");
+    EXPECT_EQ(unreadable[0].result, -EFAULT);
+    ASSERT_THAT(nothing, SizeIs(1));
+    EXPECT_EQ(nothing[0].path, "");
+
+    std::set<std::string> paths;
+    bool failed = false;
+    for (const bpf::tally &tally : recorder->tallies(self()))
+        if (tally.flags & bpf::TALLY_REQUEST) {
+            if (tally.kind == bpf::TALLY_PATH)
+                paths.emplace(tally.name, std::min<std::size_t>(tally.length, TALLY_NAME));
+            failed |= tally.kind == bpf::TALLY_FAILURE && tally.code == ENOENT && tally.nr == IORING_OP_OPENAT;
+        }
+    EXPECT_THAT(paths, testing::UnorderedElementsAre("/etc/passwd", longer.substr(0, REQUEST_PATH_LEN - 1)));
+    EXPECT_TRUE(failed);
 }
 
 // IOSQE_ASYNC: by a thread that io_uring makes in the process.

@@ -23,7 +23,7 @@ libbpf.bpf_program__set_autoload.argtypes = [ctypes.c_void_p, ctypes.c_bool]
 libbpf.bpf_program__set_log_level.argtypes = [ctypes.c_void_p, ctypes.c_uint32]
 libbpf.bpf_program__set_log_buf.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t]
 # The tracepoint has one name or the other (bpf/io_uring.bpf.c), and the daemon leaves out what the kernel has not.
-ONE_OF = {"request_begins", "request_begins_by_sqe"}
+ONE_OF = {"uring_submits", "uring_submits_sqe"}
 VERBOSE, STATS = 1, 4  # BPF_LOG_LEVEL1, BPF_LOG_STATS (include/linux/bpf_verifier.h)
 
 
