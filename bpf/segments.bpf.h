@@ -254,8 +254,9 @@ static __noinline int keep_request(struct thread_slot *thread, const struct io_r
         which |= has << i;
     }
     words[used] = PACKED_EXTRA | PACKED_REQUEST << PACKED_EXTRA_KIND_SHIFT | which;
-    OPAQUE(path_length);
-    if (path_length - 1 < REQUEST_PATH_LEN) {
+    __u32 has_path = path_length;
+    OPAQUE(path_length); /* or both comparisons become one, of another register than the helper gets */
+    if (has_path && path_length <= REQUEST_PATH_LEN) {
         words[at] = PACKED_EXTRA | PACKED_REQUEST_PATH << PACKED_EXTRA_KIND_SHIFT | path_length;
         bpf_probe_read_kernel(&words[at + 1], path_length, (void *)path);
         at += 1 + (path_length + 3) / 4;
