@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
  *
  * What the kernel side keeps of a request of io_uring.  From its submission to its completion it stands in the map
- * "io_requests"; then it is kept among the calls of the thread in whose context the completion was posted.
+ * "io_requests"; then it is kept among the calls of the thread in whose context the completion was posted.  Included as
+ * event.h is, and by the same rules.
  */
 #ifndef INCIDENT_BPF_REQUESTS_H
 #define INCIDENT_BPF_REQUESTS_H
 
+#include "bpf/event.h"
+
 #ifdef __cplusplus
-#include <asm/types.h>
 namespace incident::bpf
 {
 #endif
@@ -58,8 +60,10 @@ struct pending_request {
     char path[REQUEST_PATH_LEN];
 };
 
+EVENT_ASSERT(sizeof(struct io_request) == REQUEST_WORDS * 4);
+EVENT_ASSERT(sizeof(struct pending_request) == 208);
+
 #ifdef __cplusplus
 } // namespace incident::bpf
-static_assert(sizeof(incident::bpf::io_request) == REQUEST_WORDS * 4);
 #endif
 #endif

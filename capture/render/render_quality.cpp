@@ -69,7 +69,7 @@ private:
     }
 
     void count_threads() {
-        std::uint64_t paths_cut = 0, paths_faulted = 0, cut_stacks = 0;
+        std::uint64_t paths_cut = 0, paths_faulted = 0, cut_stacks = 0, requests_lost = 0;
         std::set<std::uint64_t> seen;
         for (const ThreadSnapshot &thread : process_.threads) {
             seen.insert(thread.tid);
@@ -81,6 +81,7 @@ private:
             unkept_ += count.lost;
             if (&thread == crashed_thread(process_))
                 past_ns_ = count.past_ns;
+            requests_lost += thread.rings ? thread.rings->slot.requests_unkept : 0;
             captured_ += thread.event.has_value(); // without a ring its past is missing, said below
             if (thread.rings) {
                 paths_cut += thread.rings->slot.paths_cut;
@@ -101,6 +102,9 @@ private:
         if (process_.deadline_passed)
             because("the deadline passed before the last thread was captured");
         loss("user stacks", "no room in the ring buffer, or not readable", cut_stacks);
+        if (process_.entry)
+            loss("io_uring requests", "more were in flight than there is room for", process_.entry->requests_unseen);
+        loss("io_uring requests", "no memory was left for them ([record] calls)", requests_lost);
         loss("paths", "longer than the recorder keeps", paths_cut);
         loss("paths", "not readable in the process's memory", paths_faulted);
     }
@@ -111,6 +115,8 @@ private:
     bool rings_expected(const ThreadSnapshot &thread) const {
         if (!thread.event || thread.event->slot != ~0u)
             return true;
+        if (thread.event->is_worker)
+            return false;
         return thread.event->role != bpf::ROLE_LIVING && !(process_.entry && process_.entry->threads_unrecorded == 0);
     }
 

@@ -49,7 +49,7 @@ Accounting accounting_of(const ThreadSnapshot &thread, MonotonicTime trigger) {
 
 bool captured_whole(const ThreadSnapshot &thread) {
     return thread.rings && thread.event && !thread.event->stack_unsent &&
-           (!thread.stack.empty() || thread.event->stack_wanted == 0);
+           (!thread.stack.empty() || thread.event->stack_wanted == 0 || thread.event->is_worker);
 }
 
 namespace {

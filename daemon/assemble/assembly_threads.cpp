@@ -94,7 +94,8 @@ void Assembler::add_thread(Assembly &assembly, const bpf::thread_event &event, s
     thread.stack.assign(stack.begin(), stack.end());
     thread.returns = returns;
     if (event.slot == ~0u) {
-        thread.missing = "no syscalls: it made none while recorded, or had no ring (see losses)";
+        if (!event.is_worker)
+            thread.missing = "no syscalls: it made none while recorded, or had no ring (see losses)";
     } else {
         thread.rings = recorder_.read(event.slot, event.generation, calls_wanted(assembly, event.h.tid));
         if (!thread.rings)

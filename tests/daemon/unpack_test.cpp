@@ -120,6 +120,26 @@ TEST(Unpack, APayloadStandsBehindItsCallAndItsAddress) {
     EXPECT_EQ(unpacked.payloads[0].bytes, "abc");
 }
 
+TEST(Unpack, RequestsStandBetweenCallsAndBeforeTheFirst) {
+    constexpr __u32 request = PACKED_EXTRA | PACKED_REQUEST << PACKED_EXTRA_KIND_SHIFT;
+    constexpr __u32 path = PACKED_EXTRA | PACKED_REQUEST_PATH << PACKED_EXTRA_KIND_SHIFT;
+    // words 0 and 4: t_ns and user_data; 15: the code
+    const auto unpacked = unpack(segment_with(1, {request | 1 | 1 << 4 | 1 << 15, 11, 12, 22, path | 4, 0x636261, 39, 5,
+                                                  70, request | 1, 33, path | 4, 0x7a}));
+    ASSERT_THAT(unpacked.calls, SizeIs(1));
+    EXPECT_EQ(unpacked.calls[0].nr, 39);
+    ASSERT_THAT(unpacked.requests, SizeIs(2));
+    EXPECT_EQ(unpacked.requests[0].t_ns, 11u);
+    EXPECT_EQ(unpacked.requests[0].user_data, 12u);
+    EXPECT_EQ(unpacked.requests[0].code, 22u);
+    EXPECT_EQ(unpacked.requests[0].path, "abc");
+    EXPECT_EQ(unpacked.requests[1].t_ns, 33u);
+    EXPECT_EQ(unpacked.requests[1].path, "z");
+    // without a request before it, a path is nobody's; one that goes on beyond the words is none
+    EXPECT_THAT(unpack(segment_with(0, {path | 4, 0x636261})).requests, IsEmpty());
+    EXPECT_THAT(unpack(segment_with(0, {request | 0xffff, 1, 2, 3})).requests, IsEmpty());
+}
+
 TEST(Unpack, AnyWordsAreRead) {
     std::mt19937 random(1); // NOLINT(cert-msc32-c,cert-msc51-cpp): the same words each time
     for (int i = 0; i < 1000; ++i) {

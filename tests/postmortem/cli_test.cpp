@@ -44,7 +44,8 @@ INSTANTIATE_TEST_SUITE_P(
         Wrong{{"timeline", "--since", "x"},
               "--since: 'x' is not a duration such as 250ms, 30s or 1h30m (see 'incidentctl timeline --help')"},
         Wrong{{"timeline", "--kind", "foo"},
-              "--kind: 'foo' is none of syscall, open, alloc, signal, fork, exec, exit, clock, log, fact, trigger "
+              "--kind: 'foo' is none of syscall, request, open, alloc, signal, fork, exec, exit, clock, log, fact, "
+              "trigger "
               "(see 'incidentctl timeline --help')"},
         Wrong{{"replay"}, "replay needs --rules DIR (see 'incidentctl replay --help')"},
         Wrong{{"list", "--state"}, "option '--state' needs a value (see 'incidentctl list --help')"}));
