@@ -335,8 +335,8 @@ struct process_entry {
     __u32 share;           /* index into share_words of the user whose entry it is */
     struct watch_key key;  /* by which it was decided about last; all 0: nobody had to be asked */
 
-    __u64 requests_unseen;     /* of io_uring: submitted, but for them there was no place in map "io_requests" */
-    __u64 requests_overflowed; /* … whose completions found the queue full */
+    __u64 requests_unseen;     /* of io_uring: there was no place in map "io_requests", or nobody recorded their end */
+    __u64 requests_overflowed; /* … that may have ended without a completion of theirs that says so */
     __u64 tallies_forgotten;   /* facts about it that others have replaced */
     __u32 memory_level, descriptor_level; /* the highest so far, of memory since its exec (bpf/tallies.h) */
 

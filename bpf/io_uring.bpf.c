@@ -30,6 +30,7 @@ struct io_uring_task___read {
 };
 struct io_kiocb___read {
     __u8 opcode;
+    __u64 flags; /* the lowest are IOSQE_* as the kernel took them; 32 bits before 6.10 */
     struct io_cqe___read cqe;
     struct io_ring_ctx___read *ctx;
     struct io_uring_task___read *tctx; /* since 6.13 */
@@ -59,11 +60,13 @@ struct posted_completion {
 #define SETUP_SQE128 (1u << 10)
 #define SETUP_NO_SQARRAY (1u << 16)
 #define ENTRY_BYTES 64u
-#define ECANCELED 125              /* include/uapi/asm-generic/errno.h */
-#define CQE_SKIP_SUCCESS (1u << 6) /* IOSQE_CQE_SKIP_SUCCESS_BIT */
-#define CQE_MORE (1u << 1)         /* IORING_CQE_F_MORE */
+#define ECANCELED 125                                       /* include/uapi/asm-generic/errno.h */
+#define CQE_SKIP_SUCCESS (1u << 6)                          /* IOSQE_CQE_SKIP_SUCCESS_BIT */
+#define LINKED ((1u << 2 | 1u << 3) << REQUEST_FLAGS_SHIFT) /* IOSQE_IO_LINK, IOSQE_IO_HARDLINK */
+#define CQE_MORE (1u << 1)                                  /* IORING_CQE_F_MORE */
 
-#define IS_KERNEL_THREAD 0x00200000 /* PF_KTHREAD, include/linux/sched.h: it works for nobody's process */
+#define IS_EXITING 0x00000004       /* PF_EXITING, include/linux/sched.h */
+#define IS_KERNEL_THREAD 0x00200000 /* PF_KTHREAD */
 
 const volatile __u32 completes_by_cqe = 0; /* the tracepoint is given the struct io_uring_cqe (since 6.16) */
 
@@ -76,13 +79,15 @@ struct {
 
 __u32 requests_pending = 0; /* entries of it */
 
-/* Of the thread in whose context this runs; 0: it is not recorded. */
+/* Of the thread in whose context this runs; 0: it is not recorded.  A slot is taken here for io_uring's own threads
+ * alone, which make no call: others have one since their io_uring_enter, and who is about to end or to execute, in
+ * whose context the kernel takes back what is in flight, must not get another. */
 static __noinline struct thread_slot *slot_of_current(void)
 {
     struct task_struct *task = bpf_get_current_task_btf();
     __u32 tid = task->pid, epoch = *(volatile __u32 *)&watch_epoch & SLOT_EPOCH;
     __u32 *entry = bpf_map_lookup_elem(&slot_of, &tid);
-    if (!entry || (task->flags & IS_KERNEL_THREAD))
+    if (!entry)
         return 0;
     __u32 value = *entry, slot = value - 1;
     if (value == (SLOT_IGNORED | epoch))
@@ -92,22 +97,22 @@ static __noinline struct thread_slot *slot_of_current(void)
         thread = bpf_map_lookup_elem(&threads, &slot);
     if (thread && thread->epoch == epoch)
         return thread;
+    if (!(task->flags & PF_IO_WORKER) || (task->flags & IS_EXITING))
+        return 0;
     return decide_slot(task, entry);
 }
 
 /* The entry that was taken last; 0: it cannot be read. */
 static __always_inline int read_entry(struct io_ring_ctx___read *ring, struct queue_entry *entry)
 {
-    unsigned int flags = BPF_CORE_READ(ring, flags), mask = BPF_CORE_READ(ring, sq_entries) - 1;
-    __u32 head = (BPF_CORE_READ(ring, cached_sq_head) - 1) & mask;
-    if (!(flags & SETUP_NO_SQARRAY)) {
-        __u32 *places = BPF_CORE_READ(ring, sq_array);
-        if (bpf_probe_read_kernel(&head, sizeof(head), &places[head]) || head > mask)
-            return 0;
-    }
-    void *entries = BPF_CORE_READ(ring, sq_sqes);
-    return !bpf_probe_read_kernel(entry, sizeof(*entry),
-                                  entries + head * (flags & SETUP_SQE128 ? 2 * ENTRY_BYTES : ENTRY_BYTES));
+    __u32 flags = ring->flags, mask = ring->sq_entries - 1, head = (ring->cached_sq_head - 1) & mask;
+    if (!(flags & SETUP_NO_SQARRAY) &&
+        (bpf_probe_read_kernel(&head, sizeof(head), (void *)((__u64)ring->sq_array + head * sizeof(head))) ||
+         head > mask))
+        return 0;
+    __u64 at =
+        (__u64)BPF_CORE_READ(ring, sq_sqes) + (__u64)head * (flags & SETUP_SQE128 ? 2 * ENTRY_BYTES : ENTRY_BYTES);
+    return !bpf_probe_read_kernel(entry, sizeof(*entry), (void *)at);
 }
 
 /* enum io_uring_op: the entry's addr is a path. */
@@ -134,11 +139,13 @@ static __noinline int describe(struct pending_request *pending, struct io_kiocb_
     if (!pending)
         return 0;
     struct io_request *request = &pending->request;
-    request->user_data = BPF_CORE_READ(from, cqe.user_data);
-    request->code = BPF_CORE_READ(from, opcode);
+    request->user_data = from->cqe.user_data;
+    request->code = from->opcode | ((__u32)from->flags & REQUEST_FLAGS_MASK) << REQUEST_FLAGS_SHIFT;
+    if (from->flags & CQE_SKIP_SUCCESS)
+        request->code |= REQUEST_SILENT;
     pending->path_length = 0;
-    if (!read_entry(BPF_CORE_READ(from, ctx), &entry) || entry.user_data != request->user_data ||
-        entry.opcode != request->code) {
+    if (!read_entry(from->ctx, &entry) || entry.user_data != request->user_data ||
+        entry.opcode != (request->code & REQUEST_OPERATION)) {
         request->fd = request->address = request->offset = request->length = request->op_flags = 0;
         request->code |= REQUEST_UNREAD;
         return 0;
@@ -152,8 +159,8 @@ static __noinline int describe(struct pending_request *pending, struct io_kiocb_
         long length = bpf_probe_read_user_str(pending->path, REQUEST_PATH_LEN, (void *)entry.addr);
         pending->path_length = length > 0 ? length : 0;
     }
-    request->code |= (__u32)entry.flags << REQUEST_FLAGS_SHIFT | (entry.file_index ? REQUEST_DIRECT : 0) |
-                     (entry.flags & CQE_SKIP_SUCCESS ? REQUEST_SILENT : 0);
+    if (entry.file_index)
+        request->code |= REQUEST_DIRECT;
     return 0;
 }
 
@@ -166,22 +173,39 @@ static __always_inline void forget(__u64 key, __u32 share)
     __sync_fetch_and_sub(&share_at(share)->requests, 1);
 }
 
+/* An earlier one there, whose end was not seen. */
+static __noinline int forget_earlier(__u64 key)
+{
+    struct pending_request *before = requests_pending ? bpf_map_lookup_elem(&io_requests, &key) : 0;
+    if (before)
+        forget(key, before->share);
+    return 0;
+}
+
+static __noinline int count_unseen(__u32 tgid)
+{
+    struct process_entry *process = bpf_map_lookup_elem(&processes, &tgid);
+    if (process)
+        __sync_fetch_and_add(&process->requests_unseen, 1);
+    count_loss(LOSS_REQUEST);
+    return 0;
+}
+
 static __noinline int note_pending(__u64 key, struct pending_request *pending)
 {
     if (!pending)
         return 0;
-    struct pending_request *before = bpf_map_lookup_elem(&io_requests, &key);
+    __u32 tgid = pending->tgid;
+    struct process_entry *process = bpf_map_lookup_elem(&processes, &tgid);
     struct user_share *share = share_at(pending->share);
-    if (before) /* of an earlier one there, whose end was not seen */
-        forget(key, before->share);
     __u32 taken = requests_pending;
+    if (!process) {
+        count_loss(LOSS_REQUEST);
+        return 0;
+    }
     if (taken >= REQUESTS_MAX || share->requests >= HELD_FACTOR * (REQUESTS_MAX - taken) ||
         bpf_map_update_elem(&io_requests, &key, pending, BPF_NOEXIST)) {
-        __u32 tgid = pending->tgid;
-        struct process_entry *process = bpf_map_lookup_elem(&processes, &tgid);
-        if (process)
-            __sync_fetch_and_add(&process->requests_unseen, 1);
-        count_loss(LOSS_REQUEST);
+        count_unseen(tgid);
         return 0;
     }
     __sync_fetch_and_add(&requests_pending, 1);
@@ -199,9 +223,19 @@ struct {
     __type(value, struct pending_request);
 } uring_scratch SEC(".maps");
 
+/* What is in flight of that process may have ended without being told. */
+static __noinline int note_doubt(__u32 tgid)
+{
+    struct process_entry *process = bpf_map_lookup_elem(&processes, &tgid);
+    if (process)
+        __sync_fetch_and_add(&process->requests_overflowed, 1);
+    return process != 0;
+}
+
 static __noinline int begin_request(struct io_kiocb___read *from)
 {
     __u32 which = SCRATCH_SUBMITTED;
+    forget_earlier((__u64)from);
     struct thread_slot *thread = slot_of_current();
     struct pending_request *pending = bpf_map_lookup_elem(&uring_scratch, &which);
     if (!thread || !pending || thread->untimed)
@@ -214,6 +248,9 @@ static __noinline int begin_request(struct io_kiocb___read *from)
     pending->tgid = thread->tgid;
     pending->share = thread->share;
     describe(pending, from);
+    /* Where one of a chain is silent, the rest of it may be cancelled silently (io_fail_links). */
+    if (pending->request.code & REQUEST_SILENT && pending->request.code & LINKED)
+        note_doubt(pending->tgid);
     if (pending->request.code & REQUEST_SILENT)
         keep_request(thread, &pending->request, (__u64)pending->path, pending->path_length);
     else
@@ -222,14 +259,14 @@ static __noinline int begin_request(struct io_kiocb___read *from)
 }
 
 SEC("tp_btf/io_uring_submit_req")
-int BPF_PROG(uring_submits, void *request)
+int BPF_PROG(uring_submits, struct io_kiocb___read *request)
 {
     return begin_request(request);
 }
 
 /* The name it had before 6.4. */
 SEC("tp_btf/io_uring_submit_sqe")
-int BPF_PROG(uring_submits_sqe, void *request)
+int BPF_PROG(uring_submits_sqe, struct io_kiocb___read *request)
 {
     return begin_request(request);
 }
@@ -320,6 +357,24 @@ static __noinline int describe_unseen(struct pending_request *done, struct io_ki
     return 0;
 }
 
+/* In the context of a thread that is not recorded.  What a process that has died had in flight stays listed for its
+ * incident, which is made a little later: the kernel takes it back as the process ends. */
+static __noinline int end_elsewhere(__u64 key, struct pending_request *pending)
+{
+    if (!pending)
+        return 0;
+    __u32 tgid = pending->tgid, flags = bpf_get_current_task_btf()->flags;
+    struct process_entry *process = bpf_map_lookup_elem(&processes, &tgid);
+    if (flags & (IS_EXITING | IS_KERNEL_THREAD)) {
+        if (process && process->start_boot_ns == pending->process_start_boot_ns && process->death_ns)
+            return 0;
+    } else {
+        count_unseen(tgid);
+    }
+    forget(key, pending->share);
+    return 0;
+}
+
 static __noinline int end_request(struct io_kiocb___read *at, struct posted_completion *posted, __u32 overflows)
 {
     __u64 key = (__u64)at;
@@ -327,24 +382,29 @@ static __noinline int end_request(struct io_kiocb___read *at, struct posted_comp
     struct pending_request *done = bpf_map_lookup_elem(&uring_scratch, &which);
     if (!posted || !done)
         return 0;
-    struct pending_request *pending = at ? bpf_map_lookup_elem(&io_requests, &key) : 0;
-    if (pending) {
-        /* Copied first: taken out, its place is another's at once. */
-        bpf_probe_read_kernel(done, sizeof(*done), pending);
-        done->request.duration_ns = bpf_ktime_get_ns() - done->request.t_ns;
-        if (!(posted->flags & CQE_MORE))
-            forget(key, done->share);
-    } else {
-        describe_unseen(done, at, posted->user_data);
-    }
-    done->request.result = posted->res;
-    done->request.code |= (posted->flags & CQE_MORE ? REQUEST_MORE : 0) | (overflows ? REQUEST_OVERFLOW : 0);
     struct thread_slot *thread = slot_of_current();
+    if (!thread && !requests_pending)
+        return 0;
+    struct pending_request *pending = at ? bpf_map_lookup_elem(&io_requests, &key) : 0;
     if (!thread) {
         if (pending)
-            count_loss(LOSS_REQUEST);
+            end_elsewhere(key, pending);
         return 0;
     }
+    if (pending && thread->captured)
+        return 0; /* the process has died: as in end_elsewhere() */
+    if (pending) {
+        /* Copied first: taken out, its place is another's at once.  Whatever its flags say, it is this one's last
+         * completion: those that follow have no request (io_fill_cqe_aux), and of a zero-copy send another one
+         * (io_alloc_notif). */
+        bpf_probe_read_kernel(done, sizeof(*done), pending);
+        done->request.duration_ns = bpf_ktime_get_ns() - done->request.t_ns;
+        forget(key, done->share);
+    }
+    if (!pending || done->request.user_data != posted->user_data)
+        describe_unseen(done, at, posted->user_data);
+    done->request.result = posted->res;
+    done->request.code |= (posted->flags & CQE_MORE ? REQUEST_MORE : 0) | (overflows ? REQUEST_OVERFLOW : 0);
     keep_request(thread, &done->request, (__u64)done->path, done->path_length);
     if (!(done->request.code & REQUEST_NAMELESS)) {
         tally_request(thread, done);
@@ -372,10 +432,7 @@ SEC("tp_btf/io_uring_cqe_overflow")
 int BPF_PROG(uring_overflows, void *ring, __u64 user_data, __s32 result, __u32 flags)
 {
     struct posted_completion posted = {.user_data = user_data, .res = result, .flags = flags};
-    __u32 tgid = bpf_get_current_pid_tgid() >> 32;
-    struct process_entry *process = bpf_map_lookup_elem(&processes, &tgid);
-    if (!process)
+    if (!note_doubt(bpf_get_current_pid_tgid() >> 32))
         return 0;
-    __sync_fetch_and_add(&process->requests_overflowed, 1);
     return end_request(0, &posted, 1);
 }

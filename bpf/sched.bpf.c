@@ -75,8 +75,8 @@ int BPF_PROG(thread_switched, bool preempt, struct task_struct *prev, struct tas
     if (!of_leaving && !comes)
         return 0;
     __u64 began = own_begin();
-    if (leaves && of_leaving)
-        leave_cpu(leaves, preempt ? 0 : prev->__state);
+    if (leaves && of_leaving) /* a worker of io_uring's sleeps because there is nothing to do */
+        leave_cpu(leaves, preempt || (prev->flags & PF_IO_WORKER) ? 0 : prev->__state);
     if (comes)
         enter_cpu(comes, next, of_coming, blocked_min_ns[generation & 1]);
     own_end(began, of_leaving | of_coming, OWN_THREAD_SWITCHED);

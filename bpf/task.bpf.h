@@ -18,10 +18,13 @@ static __always_inline struct task_struct *leader_of(struct task_struct *task)
     return BPF_CORE_READ(task, group_leader);
 }
 
-/* PF_IO_WORKER, include/linux/sched.h: its registers are a copy of its maker's (kernel/fork.c, create_io_thread). */
+#define PF_IO_WORKER 0x00000010 /* include/linux/sched.h */
+
+/* A thread that io_uring has made in the process: its registers are a copy of its maker's (kernel/fork.c,
+ * create_io_thread). */
 static __always_inline __u32 is_worker(struct task_struct *task)
 {
-    return (BPF_CORE_READ(task, flags) & 0x00000010) != 0;
+    return (BPF_CORE_READ(task, flags) & PF_IO_WORKER) != 0;
 }
 
 /* 6.15: kernfs_node.parent became __parent, under RCU (commit 741c10b096bc). */

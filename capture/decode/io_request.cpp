@@ -233,7 +233,7 @@ std::string request_note(const bpf::io_request &request) {
     if (request.code & REQUEST_OVERFLOW)
         return "the completion queue was full";
     if (request.code & REQUEST_NAMELESS)
-        return "a completion more, of a request with this user_data";
+        return "a completion that belongs to no request of its own";
     if (request.code & REQUEST_UNSEEN)
         return "when it was submitted is not known";
     if (request.code & REQUEST_SILENT)

@@ -27,6 +27,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <deque>
 #include <iterator>
 
@@ -105,7 +106,8 @@ private:
             const Request &request = *requests_[i].request;
             items_.push_back({request.t_ns, Item::Line, Item::RequestLine, i});
             const auto same = request_as_call(request);
-            if (!same || !has_result(request) || !names_descriptors(request))
+            // one that was taken back may not even have begun
+            if (!same || !has_result(request) || request.result == -ECANCELED || !names_descriptors(request))
                 continue;
             // what it did to the table of descriptors, as the call would have done
             Call &call = calls_.emplace_back(Call{requests_[i].tid, &same_calls_.emplace_back(*same)});
@@ -245,8 +247,7 @@ private:
         line.hex("user_data", request.user_data);
         if (shown.completed_by)
             line.number("completed_by", shown.completed_by);
-        const std::string note =
-            shown.in_doubt ? "it may have ended: a completion queue was full" : request_note(request);
+        const std::string note = shown.in_doubt ? "it may have ended: not every end is told" : request_note(request);
         if (!note.empty())
             line.text("note", note);
         line.end();

@@ -55,14 +55,19 @@ void Recorder::tend_requests() {
     if (count.load() == 0)
         return;
     const int map = bpf_map__fd(impl_->skeleton->maps.io_requests);
+    const auto is_recorded = [&](const bpf::pending_request &pending) {
+        const auto entry = process(pending.tgid);
+        return entry && entry->start_boot_ns == pending.process_start_boot_ns;
+    };
     for (const Pending &pending : all_pending(map)) {
-        const auto entry = process(pending.request.tgid);
-        if (entry && entry->start_boot_ns == pending.request.process_start_boot_ns)
+        // It may be another by the time it is taken out: the kernel reuses the addresses of requests.
+        bpf::pending_request taken{};
+        if (is_recorded(pending.request) || bpf_map_lookup_and_delete_elem(map, &pending.key, &taken) != 0)
             continue;
-        if (bpf_map_delete_elem(map, &pending.key) != 0)
+        if (is_recorded(taken) && bpf_map_update_elem(map, &pending.key, &taken, BPF_NOEXIST) == 0)
             continue;
         count.fetch_sub(1);
-        impl_->give_back(pending.request.share, &bpf::user_share::requests);
+        impl_->give_back(taken.share, &bpf::user_share::requests);
     }
 }
 

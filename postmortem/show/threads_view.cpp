@@ -83,7 +83,7 @@ std::string thread_requests(JsonView thread) {
     const std::uint64_t count = requests["count"].count();
     if (count == 0)
         return "";
-    std::string text = count == 1 ? "waits for a request" : fmt::format("waits for {} requests", count);
+    std::string text = count == 1 ? "1 request is in flight" : fmt::format("{} requests are in flight", count);
     const JsonView oldest = requests["oldest"].at(0);
     if (!oldest.is_object())
         return text;

@@ -219,6 +219,7 @@ TEST_F(RequestsInKernel, OfManyCompletionsEachIsTold) {
     for (const auto &one : over)
         EXPECT_TRUE(one.code & REQUEST_MORE);
     EXPECT_THAT(in_flight(111), SizeIs(1)) << "it goes on";
+    EXPECT_TRUE(over[0].code & REQUEST_NAMELESS);
     ::close(event);
 }
 
