@@ -95,9 +95,11 @@ static __noinline struct thread_slot *slot_of_current(void)
     struct thread_slot *thread = 0;
     if (slot < slots)
         thread = bpf_map_lookup_elem(&threads, &slot);
+    if (!(task->flags & PF_IO_WORKER)) /* also one that nobody has decided about yet: its next call asks again */
+        return thread;
     if (thread && thread->epoch == epoch)
         return thread;
-    if (!(task->flags & PF_IO_WORKER) || (task->flags & IS_EXITING))
+    if (task->flags & IS_EXITING)
         return 0;
     return decide_slot(task, entry);
 }

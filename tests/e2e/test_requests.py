@@ -126,6 +126,23 @@ def test_of_one_that_was_submitted_before(daemon, rings):
     assert late["note"] == "when it was submitted is not known"
 
 
+def test_what_a_killed_process_had_in_flight(daemon, rings):
+    rule = f"""
+[[rule]]
+name = "killed"
+on = "signal"
+signals = ["SIGKILL"]
+match = {{ exe = ["{rings}"] }}
+"""
+    watcher = daemon(rules=rule)
+    process = start(rings, "wait")
+    process.stdout.readline()
+    process.kill()
+    process.wait()
+    (waiting,) = by_user_data(watcher.incident(process.pid))[7]
+    assert waiting["in_flight"], waiting
+
+
 def test_processes_with_requests_leave_nothing(daemon, rings):
     """The kernel takes back what is in flight as a process ends, in its threads' contexts."""
     watcher = daemon(rules=CRASH_RULE)
