@@ -561,8 +561,7 @@ struct thread_event {
     __u32 role;      /* enum thread_role */
     __s32 delivered; /* signal number signal_deliver carried */
     __u32 slot;      /* ~0: the thread had none */
-    __u32
-        is_worker; /* the kernel has made it, for io_uring: it never runs in user mode, has no stack and no registers */
+    __u32 is_worker; /* made by the kernel for io_uring: it has no user stack and no registers */
     __u64 generation;
     char comm[COMM_LEN];
     struct user_registers regs;

@@ -35,17 +35,13 @@ struct io_request {
 #define REQUEST_OPERATION 0xffu
 #define REQUEST_FLAGS_SHIFT 8 /* IOSQE_*, of the entry */
 #define REQUEST_FLAGS_MASK 0xffu
-#define REQUEST_DIRECT                                                                                                 \
-    (1u << 25)                    /* what it opens or closes is in the ring's own table: no descriptor of the process  \
-                                   */
-#define REQUEST_SILENT (1u << 26) /* unless it fails, it has no completion (IOSQE_CQE_SKIP_SUCCESS) */
+#define REQUEST_DIRECT (1u << 25)   /* what it opens or closes is in the ring's own table */
+#define REQUEST_SILENT (1u << 26)   /* unless it fails, it has no completion (IOSQE_CQE_SKIP_SUCCESS) */
 #define REQUEST_OVERFLOW (1u << 27) /* the completion queue was full: the completion waits in the kernel */
 #define REQUEST_MORE (1u << 28)     /* further completions follow (IORING_CQE_F_MORE) */
 #define REQUEST_UNSEEN (1u << 29)   /* a completion whose submission is not known */
-#define REQUEST_NAMELESS                                                                                               \
-    (1u << 30)                    /* … nor its operation: the later ones of a request have only user_data in common  \
-                                   */
-#define REQUEST_UNREAD (1u << 31) /* the entry was gone: but for operation and user_data nothing of it is known */
+#define REQUEST_NAMELESS (1u << 30) /* … nor its operation: it belongs to no request of its own */
+#define REQUEST_UNREAD (1u << 31)   /* the entry was gone: but for operation and user_data nothing of it is known */
 
 /* Map "io_requests", by the request's address in the kernel. */
 #define REQUESTS_MAX 8192
