@@ -79,7 +79,7 @@ private:
         json["crashed"] = is_triggers(thread) && context_.input.process.event.fatal != 0;
         json["registers"] = has_registers(thread) ? registers_json(thread.event->regs) : Json();
         json["syscall"] = last_call(thread);
-        add_requests_in_flight(thread, json);
+        json["requests_in_flight"] = requests_in_flight(thread);
         json["stack"] = stack_json(thread);
         json["kernel_stack"] = kernel_stack(thread);
         if (thread.event && thread.event->kernel_stack_error)
@@ -92,7 +92,7 @@ private:
     }
 
     // Of io_uring, as they were at the trigger: submitted by this thread, oldest first.  All are in the timeline.
-    void add_requests_in_flight(const ThreadSnapshot &thread, Json &json) const {
+    Json requests_in_flight(const ThreadSnapshot &thread) const {
         constexpr std::size_t listed = 32;
         const std::uint64_t now = context_.input.process.event.h.t_ns;
         Json oldest = Json::array();
@@ -105,9 +105,7 @@ private:
             one["user_data"] = hex_text(shown.request->user_data);
             oldest.push_back(std::move(one));
         }
-        if (count == 0)
-            return;
-        json["requests_in_flight"] = {{"count", count}, {"oldest", std::move(oldest)}};
+        return count == 0 ? Json() : Json{{"count", count}, {"oldest", std::move(oldest)}};
     }
     Json call_json(const Request &request) const {
         const std::string path = redactor_.text(request.path);
