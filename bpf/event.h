@@ -25,17 +25,16 @@ namespace incident::bpf
 #endif
 
 /* Layout version of everything below. */
-#define EVENT_LAYOUT 16
+#define EVENT_LAYOUT 17
 
 #define COMM_LEN 16
 #define LIMITS 16 /* RLIM_NLIMITS */
 #define SYSCALL_ARGS 6
-#define OPEN_RECORDS 32
 #define MEMORY_RECORDS 16
 #define SIGNAL_RECORDS 16
 #define LINEAGE_RECORDS 8
-#define PATH_LAP 2048 /* bytes of path heap before it starts again at 0 */
-#define PATH_MAX_LEN 4096
+#define PATH_MAX_LEN 4096   /* PATH_MAX (include/uapi/linux/limits.h): with its NUL */
+#define PATH_HEAD_LEN 1024  /* of it in thread_side, with a NUL */
 #define ADDRESS_MAX_LEN 128 /* sizeof(struct sockaddr_storage) */
 #define EXE_NAME_LEN 256
 #define DYING_RESERVE 256   /* entries of map "processes" for those that die without one: [record] processes live */
@@ -112,28 +111,9 @@ struct call_segment {
 
 enum path_status {
     PATH_KEPT = 0,
-    PATH_CUT = 1,     /* longer than PATH_MAX_LEN - 1 */
+    PATH_CUT = 1,     /* it goes on: it is longer than PATH_MAX_LEN - 1, or found no segment */
     PATH_FAULT = 2,   /* user memory not readable, neither at entry nor at exit */
     PATH_PENDING = 3, /* not readable at entry; tried again at exit */
-};
-
-/* A call that names a path.  The same call's syscall_record has the same start_ns.
- * The path's bytes stand at thread_side.heap[offset .. offset+length), no NUL.
- * They are whole iff the slot's path_lap == lap, or path_lap == lap + 1 and the
- * slot's path_offset <= offset: the heap is filled from 0 up, a path that begins
- * below PATH_LAP may run past it, and the next one then starts at 0 again. */
-struct open_record {
-    __u64 start_ns;
-    __u64 duration_ns; /* IN_FLIGHT as above */
-    __s64 ret;
-    __s32 nr;
-    __u32 syscall_flags;
-    __u64 open_flags; /* openat's flags; for openat2 open_how.flags; 0 for calls that have none */
-    __s32 dirfd;      /* AT_FDCWD (-100) where the call has none */
-    __u32 lap;
-    __u32 offset;
-    __u16 length;
-    __u16 status; /* enum path_status */
 };
 
 /* brk, mmap, munmap, mremap that succeeded. */
@@ -177,9 +157,11 @@ struct thread_slot {
 
     __u64 opens; /* open records written so far */
     __u64 memory_events;
-    __u64 exit_ns; /* sched_process_exit, 0 while alive */
-    __u32 path_lap;
-    __u32 path_offset; /* where the next path goes */
+    __u64 exit_ns;     /* sched_process_exit, 0 while alive */
+    __u32 path_of;     /* low half of syscalls as it was in the call whose path thread_side.path is */
+    __u16 path_length; /* bytes of that, without a NUL */
+    __u8 path_rests;   /* pieces of it that do not stand there, but in segments: PACKED_PATH_REST */
+    __u8 path_is_cut;  /* 1: it goes on beyond what is kept */
     __u64 paths_cut;
     __u64 paths_faulted;
     __u32 captured; /* 1: a thread_event was sent; 2: it could not be (ring buffer full) */
@@ -224,11 +206,11 @@ struct untimed_key {
     __u32 zero;
 };
 
-/* Map "sides": the small rings of a slot. */
+/* Map "sides": what a slot needs besides, and is not looked at in each call. */
 struct thread_side {
-    struct open_record opens[OPEN_RECORDS];
     struct memory_record memory[MEMORY_RECORDS];
-    char heap[PATH_LAP + PATH_MAX_LEN];
+    char path[PATH_HEAD_LEN];      /* that the call in flight, or the last one, names; its beginning, if that is long */
+    __u64 open_flags;              /* of the call that names it: openat's, openat2's open_how.flags; 0 if it has none */
     char address[ADDRESS_MAX_LEN]; /* struct sockaddr that the call in flight, or the last one, names */
     __u64 about_peer;              /* of the one accepted last, see accepted_peer() */
 };
@@ -335,9 +317,9 @@ struct process_entry {
     __u32 share;           /* index into share_words of the user whose entry it is */
     struct watch_key key;  /* by which it was decided about last; all 0: nobody had to be asked */
 
-    __u64 requests_unseen;     /* of io_uring: there was no place in map "io_requests", or nobody recorded their end */
-    __u64 requests_overflowed; /* … that may have ended without a completion of theirs that says so */
-    __u64 tallies_forgotten;   /* facts about it that others have replaced */
+    __u64 requests_unseen;   /* of io_uring: there was no place in map "io_requests", or nobody recorded their end */
+    __u64 requests_doubtful; /* … that may have ended without a completion of theirs that says so */
+    __u64 tallies_forgotten; /* facts about it that others have replaced */
     __u32 memory_level, descriptor_level; /* the highest so far, of memory since its exec (bpf/tallies.h) */
 
     __u64 signals; /* records written so far */
@@ -1065,11 +1047,10 @@ struct latency_event {
 };
 
 EVENT_ASSERT(sizeof(struct syscall_record) == 80);
-EVENT_ASSERT(sizeof(struct open_record) == 56);
 EVENT_ASSERT(sizeof(struct memory_record) == 64);
 EVENT_ASSERT(sizeof(struct thread_slot) == 448);
 EVENT_ASSERT(sizeof(struct call_segment) == SEGMENT_BYTES);
-EVENT_ASSERT(sizeof(struct thread_side) == 32 * 56 + 16 * 64 + 6144 + 128 + 8);
+EVENT_ASSERT(sizeof(struct thread_side) == 16 * 64 + 1024 + 8 + 128 + 8);
 EVENT_ASSERT(sizeof(struct signal_record) == 80);
 EVENT_ASSERT(sizeof(struct lineage_record) == 40);
 EVENT_ASSERT(sizeof(struct event_header) == 56);

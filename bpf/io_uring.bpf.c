@@ -230,7 +230,7 @@ static __noinline int note_doubt(__u32 tgid)
 {
     struct process_entry *process = bpf_map_lookup_elem(&processes, &tgid);
     if (process)
-        __sync_fetch_and_add(&process->requests_overflowed, 1);
+        __sync_fetch_and_add(&process->requests_doubtful, 1);
     return process != 0;
 }
 

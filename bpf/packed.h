@@ -43,6 +43,23 @@
 #define PACKED_PAYLOAD 3u         /* kind: what the call has sent or received */
 #define PACKED_EXTRA_WORDS_MAX 33 /* the first, and an address */
 
+/* kind: the path that the call names, without a NUL.  Above the kind stand its enum path_status, whether two words with
+ * openat2's open_how.flags come first, and how many PACKED_PATH_REST belong to it. */
+#define PACKED_PATH 6u
+#define PACKED_PATH_STATUS_SHIFT 24
+#define PACKED_PATH_STATUS_MASK 3u
+#define PACKED_PATH_HOW (1u << 26)
+#define PACKED_PATH_RESTS_SHIFT 27
+#define PACKED_PATH_RESTS_MASK 7u
+#define PACKED_PATH_SHORT 128u /* bytes: room for so many is made where it is shorter, else for PATH_HEAD_LEN */
+#define PACKED_PATH_WORDS(bytes) (3 + (bytes) / 4)
+
+/* kind: a piece of a path that has no room in PATH_HEAD_LEN: of the next PACKED_PATH, which may be that of the call
+ * before or of the next one, or in flight.  Above the kind stands which piece it is, from 1 on. */
+#define PACKED_PATH_REST 7u
+#define PACKED_PATH_REST_SHIFT 24
+#define PACKED_PATH_REST_MASK 7u
+
 /* A request of io_uring is no call: it may stand before the first one as well, and what follows is not so many bytes
  * but the words of a struct io_request (bpf/requests.h) that are not 0; bit i: word i is there. */
 #define PACKED_REQUEST 4u

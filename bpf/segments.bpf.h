@@ -180,15 +180,29 @@ static __always_inline __u64 pack_call(struct call_segment *segment, __u64 at, c
     return at;
 }
 
+static __always_inline int has_path(const struct thread_slot *thread)
+{
+    return thread->path_of == (__u32)thread->syscalls;
+}
+
+/* Words that the call may take with what stands behind it.  class: as in syscall_class. */
+static __always_inline __u64 room_for(const struct thread_slot *thread, __u32 class)
+{
+    if (class & CLASS_PATH_MASK)
+        return PACKED_WORDS_MAX + (!has_path(thread)                          ? PACKED_PATH_WORDS(0)
+                                   : thread->path_length <= PACKED_PATH_SHORT ? PACKED_PATH_WORDS(PACKED_PATH_SHORT)
+                                                                              : PACKED_PATH_WORDS(PATH_HEAD_LEN));
+    return class & CLASS_PAYLOAD ? PACKED_WORDS_MAX + 2 * PACKED_EXTRA_WORDS_MAX
+           : class & CLASS_EXTRA ? PACKED_WORDS_MAX + PACKED_EXTRA_WORDS_MAX
+                                 : PACKED_WORDS_MAX;
+}
+
 /* Keeps the thread's last call, which is over.  class: as in syscall_class. */
 static __always_inline void keep_call(struct thread_slot *thread, struct syscall_record *record, __u32 class)
 {
     struct call_segment *segment = segment_at(thread->newest);
     __u64 filled = segment ? segment->filled : 0, used = filled & 0xffffffff;
-    __u64 room = class & CLASS_PAYLOAD ? PACKED_WORDS_MAX + 2 * PACKED_EXTRA_WORDS_MAX
-                 : class & CLASS_EXTRA ? PACKED_WORDS_MAX + PACKED_EXTRA_WORDS_MAX
-                                       : PACKED_WORDS_MAX;
-    if (!segment || used > SEGMENT_WORDS - room || segment->generation != thread->generation) {
+    if (!segment || used > SEGMENT_WORDS - room_for(thread, class) || segment->generation != thread->generation) {
         segment = next_segment(thread, record->start_ns, thread->syscalls - 1);
         if (!segment) {
             thread->unkept += 1;

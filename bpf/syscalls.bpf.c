@@ -7,16 +7,13 @@
 // visible as such; once it is over it is packed (bpf/segments.bpf.h).  Nothing is shared
 // with other threads, no lock, no atomic, but where a segment is full.
 //
-// A path is read at entry, where it cannot have been changed by another thread since;
-// where its page is not resident it is read again at return, when the kernel has
-// faulted it in.
-//
 // A call whose entry was not seen is recorded at its return, without a duration: the
 // registers still hold number and arguments there.  Such are the calls a thread was in
 // when recording began, and all of them where durations are not measured: then
 // record_enter is not attached, and half the price is not paid.
 #include "bpf/addresses.bpf.h"
 #include "bpf/call_facts.bpf.h"
+#include "bpf/paths.bpf.h"
 #include "bpf/payload.bpf.h"
 #include "bpf/segments.bpf.h"
 #include "bpf/watch.bpf.h"
@@ -44,130 +41,6 @@ static __always_inline __u32 class_memory(__u32 class)
     return (class >> CLASS_MEMORY_SHIFT) & CLASS_MEMORY_MASK;
 }
 
-/* Index of the argument that is the path. */
-static __always_inline __u32 which_path(__u32 class)
-{
-    return ((class >> CLASS_PATH_SHIFT) & CLASS_PATH_MASK) - 1;
-}
-
-/* By constant index only: a register may not index a record's arguments unbounded. */
-static __always_inline __u64 argument(struct syscall_record *record, __u32 which)
-{
-    if (which == 1)
-        return record->args[1];
-    if (which == 2)
-        return record->args[2];
-    if (which == 3)
-        return record->args[3];
-    return record->args[0];
-}
-
-/* Copies the path to where the heap stands and moves it on; 0 where it cannot be read. */
-static __always_inline int keep_path(struct thread_slot *thread, struct thread_side *side, struct open_record *open,
-                                     __u64 path)
-{
-    __u32 offset = thread->path_offset & (PATH_LAP - 1);
-    char first;
-    /* where it can read nothing, bpf_probe_read_user_str() clears all it was given room for: other paths */
-    if (bpf_probe_read_user(&first, 1, (void *)path))
-        return 0;
-    long length = bpf_probe_read_user_str(side->heap + offset, PATH_MAX_LEN, (void *)path);
-    if (length <= 0)
-        return 0;
-    open->lap = thread->path_lap;
-    open->offset = offset;
-    open->length = length - 1;
-    open->status = PATH_KEPT;
-    if (length == PATH_MAX_LEN) { /* a path of just this length, or one that goes on */
-        char next = 0;
-        bpf_probe_read_user(&next, 1, (void *)(path + PATH_MAX_LEN - 1));
-        if (next) {
-            open->status = PATH_CUT;
-            thread->paths_cut += 1;
-            count_loss(LOSS_PATH_CUT);
-        }
-    }
-    offset += (length + 7) & ~7; /* it copies whole words, beyond the NUL too (strncpy_from_user) */
-    if (offset >= PATH_LAP) {
-        offset = 0;
-        thread->path_lap += 1;
-    }
-    thread->path_offset = offset;
-    return 1;
-}
-
-/* The open record of a call, its path yet to be read. */
-static __always_inline struct open_record *begin_open(struct thread_slot *thread, struct thread_side *side,
-                                                      struct syscall_record *record, __u32 class)
-{
-    struct open_record *open = &side->opens[thread->opens & (OPEN_RECORDS - 1)];
-    __u32 flags = (class >> CLASS_FLAGS_SHIFT) & CLASS_FLAGS_MASK;
-
-    open->start_ns = record->start_ns;
-    open->duration_ns = record->duration_ns;
-    open->ret = record->ret;
-    open->nr = record->nr;
-    open->syscall_flags = record->flags;
-    open->open_flags = 0;
-    if (flags)
-        open->open_flags = argument(record, flags - 1);
-    if (class & CLASS_OPEN_HOW) /* struct open_how begins with __u64 flags (linux/openat2.h) */
-        bpf_probe_read_user(&open->open_flags, sizeof(open->open_flags), (void *)record->args[2]);
-    open->dirfd = which_path(class) == 1 ? (__s32)record->args[0] : -100 /* AT_FDCWD */;
-    open->lap = thread->path_lap;
-    open->offset = thread->path_offset;
-    open->length = 0;
-    open->status = PATH_PENDING;
-    thread->opens += 1;
-    return open;
-}
-
-static __always_inline void begin_path(struct thread_slot *thread, __u32 slot, struct syscall_record *record,
-                                       __u32 class)
-{
-    struct thread_side *side = bpf_map_lookup_elem(&sides, &slot);
-    if (!side)
-        return;
-    keep_path(thread, side, begin_open(thread, side, record, class), argument(record, which_path(class)));
-}
-
-/* 0: the path cannot be read. */
-static __always_inline int finish_path(struct thread_slot *thread, struct thread_side *side, struct open_record *open,
-                                       struct syscall_record *record, __u32 class)
-{
-    if (open->status != PATH_PENDING || keep_path(thread, side, open, argument(record, which_path(class))))
-        return 1;
-    open->status = PATH_FAULT;
-    thread->paths_faulted += 1;
-    count_loss(LOSS_PATH_FAULT);
-    return 0;
-}
-
-static __always_inline struct open_record *last_open(struct thread_slot *thread, struct thread_side *side)
-{
-    return &side->opens[(thread->opens - 1) & (OPEN_RECORDS - 1)];
-}
-
-static __noinline int end_path(struct thread_slot *thread, __u32 slot, struct syscall_record *record)
-{
-    struct thread_side *side = bpf_map_lookup_elem(&sides, &slot);
-    if (!side)
-        return 0;
-    struct open_record *open = last_open(thread, side);
-    open->duration_ns = record->duration_ns;
-    open->ret = record->ret;
-    return finish_path(thread, side, open, record, thread->after);
-}
-
-/* Of a call whose entry was not seen. */
-static __noinline int whole_path(struct thread_slot *thread, __u32 slot, struct syscall_record *record, __u32 class)
-{
-    struct thread_side *side = bpf_map_lookup_elem(&sides, &slot);
-    if (!side)
-        return 0;
-    return finish_path(thread, side, begin_open(thread, side, record, class), record, class);
-}
-
 /* Remembers the path of the call. */
 __weak int tally_path(struct thread_slot *thread, __u32 slot, struct syscall_record *record)
 {
@@ -175,13 +48,11 @@ __weak int tally_path(struct thread_slot *thread, __u32 slot, struct syscall_rec
     struct thread_side *side = bpf_map_lookup_elem(&sides, &slot);
     if (!side || !thread || !record)
         return 0;
-    struct open_record *open = last_open(thread, side);
-    const char *path = side->heap + (open->offset & (PATH_LAP - 1));
     begin_ask(&ask, thread, record, thread->after, TALLY_PATH);
-    ask.value = open->open_flags;
-    ask.length = open->length;
-    ask.name_at = (__u64)path;
-    ask.hash = hash_path(path, open->length);
+    ask.value = side->open_flags;
+    ask.length = thread->path_length;
+    ask.name_at = (__u64)side->path;
+    ask.hash = hash_path(side->path, ask.length);
     return tally_in(&ask, TALLY_REGION_PATH);
 }
 
@@ -305,9 +176,12 @@ static __always_inline struct thread_slot *decide(__u64 at, __u32 *slot, __u32 c
 }
 
 /* The call before was never seen to return: the program for returns was busy on that CPU. */
-static __noinline int keep_unreturned(struct thread_slot *thread)
+static __noinline int keep_unreturned(struct thread_slot *thread, __u32 slot)
 {
-    keep_call(thread, &thread->call[(thread->syscalls - 1) & 1], thread->after);
+    struct syscall_record *record = &thread->call[(thread->syscalls - 1) & 1];
+    keep_call(thread, record, thread->after);
+    if (READ_AGAIN(thread->after) & CLASS_PATH_MASK)
+        keep_path(thread, slot, &thread->call[(READ_AGAIN(thread->syscalls) - 1) & 1], READ_AGAIN(thread->after));
     return 0;
 }
 
@@ -332,7 +206,7 @@ int BPF_PROG(record_enter, struct pt_regs *regs, long nr)
             return 0;
     }
     if (thread->in_call)
-        keep_unreturned(thread);
+        keep_unreturned(thread, slot);
     if (thread->untimed) {
         thread->in_call = 0;
         return 0;
@@ -351,9 +225,10 @@ int BPF_PROG(record_enter, struct pt_regs *regs, long nr)
     thread->after = class;
     class &= CLASS_KEEPS;
     if (class) {
-        if (class & CLASS_PATH_MASK)
-            begin_path(thread, slot, record, class);
-        else if (address_call(class) && address_call(class) != EVENTS_TAKEN) /* of these nothing is there yet */
+        if (class & CLASS_PATH_MASK) {
+            thread->opens += 1;
+            read_path(thread, slot, record, class);
+        } else if (address_call(class) && address_call(class) != EVENTS_TAKEN) /* of these nothing is there yet */
             begin_address(thread, slot, record, address_call(class));
         else if (class_memory(class) == MEMORY_BRK)
             thread->break_before = BPF_CORE_READ(bpf_get_current_task_btf(), mm, brk);
@@ -361,15 +236,14 @@ int BPF_PROG(record_enter, struct pt_regs *regs, long nr)
     return 0;
 }
 
-/* What the return of a call adds besides its record.  entered: its entry was seen. */
-static __always_inline void end_call(struct thread_slot *thread, __u32 slot, struct syscall_record *record, __u32 class,
-                                     __u32 entered)
+/* What the return of a call adds besides its record. */
+static __always_inline void end_call(struct thread_slot *thread, __u32 slot, struct syscall_record *record, __u32 class)
 {
     if (class & CLASS_SIGRETURN) {
         if (thread->signal_frames)
             thread->signal_frames -= 1;
     } else if (class & CLASS_PATH_MASK) {
-        if (entered ? end_path(thread, slot, record) : whole_path(thread, slot, record, class))
+        if (keep_path(thread, slot, record, class))
             tally_path(thread, slot, record);
     } else if (address_call(class)) {
         if (end_address(thread, slot, record, address_call(class)))
@@ -512,10 +386,12 @@ int BPF_PROG(record_exit, struct pt_regs *regs, long ret)
         if (!record_whole(thread, regs, ret))
             return 0;
     }
+    if (thread->after & CLASS_PATH_MASK)
+        finish_path(thread, slot, &thread->call[(thread->syscalls - 1) & 1], thread->after);
     /* For both ways in one place: the packing is inlined, and needs much of the stack.  So what is wanted behind it is
      * read again. */
     keep_call(thread, &thread->call[(thread->syscalls - 1) & 1], thread->after);
-    __u32 class = READ_AGAIN(thread->after), entered = READ_AGAIN(thread->in_call);
+    __u32 class = READ_AGAIN(thread->after);
     struct syscall_record *record = &thread->call[(READ_AGAIN(thread->syscalls) - 1) & 1];
     thread->in_call = 0;
     if (is_notable(record, class))
@@ -527,6 +403,6 @@ int BPF_PROG(record_exit, struct pt_regs *regs, long ret)
         return 0;
     if (class & CLASS_PAYLOAD)
         keep_payload(thread, record, class);
-    end_call(thread, slot, record, class, entered);
+    end_call(thread, slot, record, class);
     return 0;
 }

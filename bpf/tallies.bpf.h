@@ -294,10 +294,10 @@ static __always_inline __u64 hash_name(const char *bytes, __u32 length, __u32 wo
     return hash;
 }
 
-#define PATH_WORDS (PATH_MAX_LEN / 8)
+#define PATH_WORDS (PATH_HEAD_LEN / 8)
 
 struct path_hash {
-    const char *path; /* in a map, with room for PATH_MAX_LEN */
+    const char *path; /* in a map, with room for PATH_HEAD_LEN */
     __u64 hash;
 };
 

@@ -293,8 +293,7 @@ static __noinline struct thread_slot *take_slot(struct task_struct *task, __u32 
     thread->opens = 0;
     thread->memory_events = 0;
     thread->exit_ns = 0;
-    thread->path_lap = 0;
-    thread->path_offset = 0;
+    thread->path_of = 0;
     thread->paths_cut = 0;
     thread->paths_faulted = 0;
     thread->captured = 0;

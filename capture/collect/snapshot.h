@@ -17,11 +17,13 @@
 
 namespace incident::capture {
 
-struct OpenEntry {
-    bpf::open_record record;
-    std::string path; // hostile bytes, no NUL; empty and not whole if newer ones have overwritten it
-    bool whole = true;
-    bool kept() const { return whole && record.status == bpf::PATH_KEPT; }
+// The path that a call names.
+struct CallPath {
+    std::uint64_t start_ns = 0; // of the call
+    std::string bytes;          // hostile, no NUL; up to PATH_MAX_LEN - 1; "" if it is not kept
+    bpf::path_status status = bpf::PATH_KEPT;
+    std::uint64_t how_flags = 0; // openat2's open_how.flags; 0: it has none, or they could not be read
+    bool kept() const { return status == bpf::PATH_KEPT; }
 };
 
 // The struct sockaddr that a call names, or that of the peer it has accepted.
@@ -57,13 +59,13 @@ inline bool holds_all(const CallPayload &payload, std::int64_t ret) {
 struct ThreadRings {
     bpf::thread_slot slot{};
     std::vector<bpf::syscall_record> syscalls; // the in-flight one, if any, is last (duration_ns == IN_FLIGHT)
-    std::vector<CallAddress> addresses;        // of these calls
+    std::vector<CallPath> paths;               // of these calls
+    std::vector<CallAddress> addresses;        // likewise
     std::vector<CallEvents> events;            // likewise
     std::vector<CallPayload> payloads;         // likewise, and only if the rule asks for them
     std::vector<Request> requests;             // of io_uring, completed in the thread's context; by when that was
-    std::vector<OpenEntry> opens;
-    std::vector<bpf::memory_record> memory;
-    std::uint64_t paths_left_out = 0, memory_left_out = 0;   // recorded, but the rule does not want them
+    std::vector<bpf::memory_record> memory;    // of calls, or of such as are no longer here
+    std::uint64_t paths_left_out = 0, memory_left_out = 0;   // recorded, but not wanted
     std::uint64_t calls_left_out = 0, requests_left_out = 0; // recorded, but too far from the trigger for a bundle
 };
 

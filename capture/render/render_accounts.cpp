@@ -30,12 +30,12 @@ Account &Account::operator+=(const Account &other) {
 // The kernel side counts what was cut and what was unreadable as it happens: those stay counted when
 // their records are overwritten.
 Account paths_of(const ThreadRings &rings) {
-    const auto count = [&](auto test) { return static_cast<std::uint64_t>(std::ranges::count_if(rings.opens, test)); };
+    const auto count = [&](auto test) { return static_cast<std::uint64_t>(std::ranges::count_if(rings.paths, test)); };
     Account account{.happened = rings.slot.opens, .left_out = rings.paths_left_out};
-    account.kept = count([](const OpenEntry &open) { return open.kept(); });
+    account.kept = count([](const CallPath &path) { return path.kept(); });
     account.cut = rings.slot.paths_cut;
     account.unreadable = rings.slot.paths_faulted;
-    account.pending = count([](const OpenEntry &open) { return open.record.status == bpf::PATH_PENDING; });
+    account.pending = count([](const CallPath &path) { return path.status == bpf::PATH_PENDING; });
     return account;
 }
 

@@ -15,9 +15,9 @@ namespace incident::capture {
 struct Call {
     std::uint32_t tid = 0;
     const bpf::syscall_record *record = nullptr;
-    const OpenEntry *open = nullptr;
     const bpf::memory_record *memory = nullptr;
-    const CallAddress *address = nullptr; // beside a syscall record
+    const CallPath *path = nullptr;       // beside a syscall record
+    const CallAddress *address = nullptr; // likewise
     const CallEvents *events = nullptr;   // likewise
     const CallPayload *payload = nullptr; // likewise
     const Request *request = nullptr;     // it is none, but a request that does the same
@@ -25,25 +25,22 @@ struct Call {
     std::uint64_t start() const {
         if (record)
             return record->start_ns;
-        if (open)
-            return open->record.start_ns;
         return memory->start_ns ? memory->start_ns : memory->t_ns;
     }
-    int nr() const { return record ? record->nr : open ? open->record.nr : memory->nr; }
-    bool compat() const {
-        const std::uint32_t flags = record ? record->flags : open ? open->record.syscall_flags : memory->flags;
-        return flags & bpf::SYSCALL_COMPAT;
-    }
+    int nr() const { return record ? record->nr : memory->nr; }
+    bool compat() const { return (record ? record->flags : memory->flags) & bpf::SYSCALL_COMPAT; }
     std::uint64_t duration() const {
-        if (record || open)
-            return record ? record->duration_ns : open->record.duration_ns;
+        if (record)
+            return record->duration_ns;
         return memory->start_ns && memory->t_ns > memory->start_ns ? memory->t_ns - memory->start_ns : NO_DURATION;
     }
     bool in_flight() const { return duration() == IN_FLIGHT; }
     bool timed() const { return duration() < NO_DURATION; } // the call has returned, and its entry was recorded
-    std::int64_t ret() const {
-        return record ? record->ret : open ? open->record.ret : static_cast<std::int64_t>(memory->address);
-    }
+    std::int64_t ret() const { return record ? record->ret : static_cast<std::int64_t>(memory->address); }
+    // Of a call that opens a file: O_CLOEXEC and the like, as far as they are known.
+    std::uint64_t open_flags() const;
+    // The directory below which its path stands; AT_FDCWD if it takes none.
+    int directory() const;
     std::uint64_t end() const { return timed() ? start() + duration() : start(); } // for a call that has returned
 };
 

@@ -280,7 +280,6 @@ private:
         return {{"core_bytes", event_.limits[RLIMIT_CORE].soft == infinity ? Json("unlimited")
                                                                            : Json(event_.limits[RLIMIT_CORE].soft)},
                 {"stack_bytes_wanted", thread && thread->event ? Json(thread->event->stack_wanted) : Json()},
-                {"opens_per_thread", OPEN_RECORDS},
                 {"signals", SIGNAL_RECORDS}};
     }
 

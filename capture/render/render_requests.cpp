@@ -15,7 +15,7 @@ std::vector<ShownRequest> requests_of(const ProcessSnapshot &process) {
             all.push_back(shown);
         }
     }
-    const bool in_doubt = !process.entry || process.entry->requests_overflowed != 0;
+    const bool in_doubt = !process.entry || process.entry->requests_doubtful != 0;
     for (const Request &request : process.requests)
         all.push_back({.request = &request, .tid = request.submitter, .in_flight = true, .in_doubt = in_doubt});
     std::ranges::stable_sort(all, {}, [](const ShownRequest &shown) { return shown.request->t_ns; });

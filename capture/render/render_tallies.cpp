@@ -116,15 +116,13 @@ private:
                                  : syscall_name(tally.nr, is_compat(tally));
     }
 
-    // From when to when the calls of each thread are there, and those of them that name a path.
+    // From when to when the calls of each thread are there.
     void find_reaches() {
         for (const ThreadSnapshot &thread : process_.threads) {
             if (!thread.rings)
                 continue;
             for (const bpf::syscall_record &record : thread.rings->syscalls)
                 calls_reach_[thread.tid].add(record.start_ns, record.duration_ns);
-            for (const OpenEntry &open : thread.rings->opens)
-                paths_reach_[thread.tid].add(open.record.start_ns, open.record.duration_ns);
             for (const Request &request : thread.rings->requests)
                 requests_reach_[request.submitter].add(request.t_ns, request.duration_ns);
         }
@@ -158,7 +156,7 @@ private:
             return false;
         if (is_request(tally))
             return within(requests_reach_, tally);
-        return within(calls_reach_, tally) || (tally.kind == bpf::TALLY_PATH && within(paths_reach_, tally));
+        return within(calls_reach_, tally);
     }
 
     std::string what_of(const bpf::tally &tally) const {
@@ -265,7 +263,7 @@ private:
     const Redactor &redactor_;
     WallClock clock_;
     std::vector<const bpf::tally *> sorted_;
-    Reaches calls_reach_, paths_reach_, requests_reach_;
+    Reaches calls_reach_, requests_reach_;
 };
 
 } // namespace

@@ -195,17 +195,15 @@ private:
                static_cast<std::int64_t>(thread.event->regs.ax) == -ENOSYS;
     }
 
-    static const std::string *path_of(const ThreadRings &rings, const bpf::syscall_record &record) {
-        for (auto open = rings.opens.rbegin(); open != rings.opens.rend(); ++open)
-            if (open->record.start_ns == record.start_ns && !open->path.empty())
-                return &open->path;
-        return nullptr;
-    }
-
     template <typename Extra>
     static const Extra *extra_of(const std::vector<Extra> &extras, const bpf::syscall_record &record) {
         const auto found = std::ranges::find(extras, record.start_ns, &Extra::start_ns);
         return found == extras.end() ? nullptr : &*found;
+    }
+
+    static const std::string *path_of(const ThreadRings &rings, const bpf::syscall_record &record) {
+        const CallPath *path = extra_of(rings.paths, record);
+        return path && !path->bytes.empty() ? &path->bytes : nullptr;
     }
 
     DecodedCall recorded_call(const ThreadRings &rings, const bpf::syscall_record &record) {
@@ -306,8 +304,9 @@ private:
         json["past_ns"] = count.past_ns ? Json(*count.past_ns) : Json();
         json["exit_ns"] = slot.exit_ns ? Json(slot.exit_ns) : Json();
         json["opens"] = slot.opens;
-        json["opens_kept"] = thread.rings->opens.size();
+        json["opens_kept"] = thread.rings->paths.size();
         json["paths_kept"] = paths.kept;
+        json["paths_left_out"] = paths.left_out;
         json["paths_overwritten"] = paths.overwritten();
         json["requests"] = slot.requests;
         json["requests_kept"] = thread.rings->requests.size();

@@ -81,8 +81,9 @@ private:
             calls_.push_back({tid, &record});
         }
         std::ranges::sort(by_start_);
-        for (const OpenEntry &open : rings.opens)
-            call_at(tid, open.record.start_ns).open = &open;
+        for (const CallPath &path : rings.paths)
+            if (const auto call = recorded_call(path.start_ns); call != by_start_.end())
+                calls_[call->second].path = &path;
         for (const CallAddress &address : rings.addresses)
             if (const auto call = recorded_call(address.start_ns); call != by_start_.end())
                 calls_[call->second].address = &address;
@@ -152,10 +153,9 @@ private:
 
     // As given to the call; below a directory descriptor whose own name is known.
     std::string opened_path(const Call &call) {
-        const bool named = call.open && is_open_call(call.nr(), call.compat());
-        if (!named || call.open->path.empty() || !call.open->whole)
+        if (!call.path || !is_open_call(call.nr(), call.compat()))
             return {};
-        return below(call.open->record.dirfd, call.open->path);
+        return below(call.directory(), call.path->bytes);
     }
     std::string below(int directory_fd, const std::string &path) {
         if (!path.empty() && path.front() != '/' && directory_fd >= 0)
@@ -180,8 +180,8 @@ private:
         const int nr = call.nr();
         const bool compat = call.compat(), in_flight = call.in_flight();
         const std::string *path = nullptr;
-        if (call.open && !call.open->path.empty())
-            path = redactor_.active() ? &(redacted_ = redactor_.text(call.open->path)) : &call.open->path;
+        if (call.path && !call.path->bytes.empty())
+            path = redactor_.active() ? &(redacted_ = redactor_.text(call.path->bytes)) : &call.path->bytes;
         DecodedCall decoded = decode_call(call, path);
         const std::int64_t ret = call.ret();
         const bool failed = !in_flight && ret < 0 && ret >= -4095;
@@ -190,8 +190,7 @@ private:
         line.number("t_ns", call.start());
         line.text("wall", clock_.of(MonotonicTime{call.start()}));
         line.number("tid", call.tid);
-        const bool alloc_only = !call.record && !call.open;
-        line.text("kind", alloc_only ? "alloc" : is_open_call(nr, compat) ? "open" : "syscall");
+        line.text("kind", !call.record ? "alloc" : is_open_call(nr, compat) ? "open" : "syscall");
         line.text("name", decoded.name);
         line.texts("args", decoded.args);
         in_flight ? line.null("ret") : line.number("ret", ret);
@@ -209,8 +208,8 @@ private:
             emit_fd_name(line, fd);
         if (call.address)
             line.text("address", redactor_.text(peer_text(call.address->bytes)));
-        if (call.open)
-            emit_path_state(line, *call.open);
+        if (call.path)
+            emit_path_state(line, *call.path);
         if (call.memory)
             emit_memory(line, *call.memory);
         if (compat)
@@ -267,23 +266,14 @@ private:
             if (call.payload)
                 show_payload(decoded, redactor_.text(call.payload->bytes), holds_all(*call.payload, call.ret()));
             // what openat2's structure said, when the programs have read it
-            if (decoded.name == "openat2" && call.open && call.open->record.open_flags && decoded.args.size() > 2)
-                decoded.args[2] = "{flags=" + open_flags_text(call.open->record.open_flags) + "}";
-            if (path && call.open->record.status == bpf::PATH_CUT)
+            if (decoded.name == "openat2" && call.open_flags() && decoded.args.size() > 2)
+                decoded.args[2] = "{flags=" + open_flags_text(call.open_flags()) + "}";
+            if (path && call.path->status == bpf::PATH_CUT)
                 mark_cut(decoded.args, *path);
             return decoded;
         }
         DecodedCall decoded;
         decoded.name = syscall_name(call.nr(), call.compat());
-        if (!call.open)
-            return decoded;
-        decoded.returns_fd = decode::call_of(call.nr(), call.compat()).returns == tables::Returns::Fd;
-        if (path_argument(call.nr(), call.compat(), true) > 1)
-            decoded.args.push_back(call.open->record.dirfd == AT_FDCWD ? "AT_FDCWD"
-                                                                       : std::to_string(call.open->record.dirfd));
-        decoded.args.push_back(path ? capture::quoted(*path) : "?");
-        if (is_open_call(call.nr(), call.compat()) && decoded.name != "creat")
-            decoded.args.push_back(open_flags_text(call.open->record.open_flags));
         return decoded;
     }
 
@@ -307,15 +297,13 @@ private:
         line.text("fd_path_from", name.from);
     }
 
-    static void emit_path_state(JsonObject &line, const OpenEntry &open) {
-        if (open.record.status == bpf::PATH_CUT)
+    static void emit_path_state(JsonObject &line, const CallPath &path) {
+        if (path.status == bpf::PATH_CUT)
             line.boolean("path_cut", true);
-        else if (open.record.status == bpf::PATH_FAULT)
+        else if (path.status == bpf::PATH_FAULT)
             line.text("path_error", "not readable");
-        else if (open.record.status == bpf::PATH_PENDING)
+        else if (path.status == bpf::PATH_PENDING)
             line.text("path_error", "not read yet");
-        if (!open.whole)
-            line.text("path_error", "overwritten");
     }
 
     static void emit_memory(JsonObject &line, const bpf::memory_record &memory) {

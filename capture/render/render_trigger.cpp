@@ -268,9 +268,9 @@ private:
         const bool compat = event.flags & bpf::SYSCALL_COMPAT;
         const std::string *path = nullptr;
         if (const ThreadSnapshot *thread = crashed_thread(input_.process); thread && thread->rings)
-            for (const OpenEntry &open : thread->rings->opens)
-                if (open.record.start_ns == event.start_ns && !open.path.empty())
-                    path = &open.path;
+            for (const CallPath &named : thread->rings->paths)
+                if (named.start_ns == event.start_ns && !named.bytes.empty())
+                    path = &named.bytes;
         const std::string shown = path ? redactor_.text(*path) : std::string();
         std::uint64_t args[SYSCALL_ARGS];
         std::ranges::copy(event.args, args);

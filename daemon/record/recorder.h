@@ -240,7 +240,9 @@ private:
     Recorder();
     bpf::thread_slot steady_header(std::uint32_t slot) const;
     std::optional<bpf::call_segment> segment(std::uint32_t slot, std::uint32_t index_plus_one) const;
-    void read_calls(std::uint32_t slot, capture::ThreadRings &rings, const CallsWanted &wanted) const;
+    // side: of the slot, as it was at the same time as rings.slot; null: it has changed since.
+    void read_calls(std::uint32_t slot, capture::ThreadRings &rings, const CallsWanted &wanted,
+                    const bpf::thread_side *side) const;
     std::uint64_t kept_before(std::uint32_t slot, std::uint64_t generation, std::uint64_t index) const;
     std::vector<SegmentHolder> holders();
     void find_ages(SegmentHolder &holder) const;

@@ -1,6 +1,9 @@
 // Reads the rings of threads through the mappings, and the process table.
 #include "daemon/record/recorder_impl.h"
+#include "daemon/record/thread_limits.h"
 #include "daemon/record/unpack.h"
+
+#include "capture/decode/syscalls.h"
 
 #include <algorithm>
 #include <atomic>
@@ -16,11 +19,6 @@ namespace {
 template <typename Record> void drop_oldest(std::vector<Record> &records, std::uint64_t count) {
     const auto end = static_cast<std::ptrdiff_t>(std::min<std::uint64_t>(count, records.size()));
     records.erase(records.begin(), records.begin() + end);
-}
-
-void forget_path(capture::OpenEntry &open) {
-    open.path.clear();
-    open.whole = false;
 }
 
 // Calls of one thread, gathered from the newest backwards.
@@ -66,15 +64,6 @@ private:
     std::size_t before_ = 0, after_ = 0, dropped_ = 0;
 };
 
-// Of those, newest first, the ones that these calls name; oldest first.
-template <typename Extra>
-void keep_those_of(const std::vector<bpf::syscall_record> &calls, std::vector<Extra> &extras) {
-    std::ranges::reverse(extras);
-    std::erase_if(extras, [&](const Extra &extra) {
-        return !std::ranges::binary_search(calls, extra.start_ns, {}, &bpf::syscall_record::start_ns);
-    });
-}
-
 std::uint64_t completed_at(const bpf::io_request &request) {
     return request.duration_ns < NO_DURATION ? request.t_ns + request.duration_ns : request.t_ns;
 }
@@ -91,6 +80,23 @@ std::uint64_t keep_wanted(std::vector<capture::Request> &requests, const CallsWa
     requests.erase(requests.end() - static_cast<std::ptrdiff_t>(too_new), requests.end());
     drop_oldest(requests, too_old);
     return too_old + too_new;
+}
+
+// Of the call in flight; none if that names no path.
+std::optional<PathPiece> path_in_flight(const bpf::thread_slot &thread, const bpf::thread_side &side) {
+    const bpf::syscall_record &call = thread.call[(thread.syscalls - 1) & 1];
+    // `after` is set a moment after the call has begun
+    if (!thread.in_call || !(thread.after >> CLASS_PATH_SHIFT & CLASS_PATH_MASK) ||
+        !capture::path_argument(call.nr, call.flags & bpf::SYSCALL_COMPAT, true))
+        return std::nullopt;
+    PathPiece piece{.path = {.start_ns = call.start_ns, .status = bpf::PATH_PENDING}};
+    if (thread.path_of != static_cast<__u32>(thread.syscalls))
+        return piece;
+    piece.path.bytes.assign(side.path, std::min<std::size_t>(thread.path_length, PATH_HEAD_LEN));
+    piece.path.status = thread.path_is_cut ? bpf::PATH_CUT : bpf::PATH_KEPT;
+    piece.path.how_flags = thread.after & CLASS_OPEN_HOW ? side.open_flags : 0;
+    piece.rests_before = thread.path_rests;
+    return piece;
 }
 
 // Of the call in flight, where it is the caller who gives one.
@@ -165,8 +171,12 @@ std::optional<bpf::call_segment> Recorder::segment(std::uint32_t slot, std::uint
 }
 
 // From the newest segment backwards, until there are enough or an older one is no longer there.
-void Recorder::read_calls(std::uint32_t slot, capture::ThreadRings &rings, const CallsWanted &wanted) const {
+void Recorder::read_calls(std::uint32_t slot, capture::ThreadRings &rings, const CallsWanted &wanted,
+                          const bpf::thread_side *side) const {
     const bpf::thread_slot &thread = rings.slot;
+    std::vector<PathPiece> paths; // newest first
+    if (auto path = side ? path_in_flight(thread, *side) : std::nullopt)
+        paths.push_back(std::move(*path));
     const std::uint64_t over = thread.syscalls - (thread.in_call ? 1 : 0); // calls of which the packed form is wanted
     GatheredCalls gathered(wanted);
     std::uint64_t begins = over;
@@ -191,6 +201,7 @@ void Recorder::read_calls(std::uint32_t slot, capture::ThreadRings &rings, const
         begins = copy->first;
         at = copy->prev;
         gathered.add_older(std::move(calls));
+        std::ranges::move(std::views::reverse(unpacked.paths), std::back_inserter(paths));
         std::ranges::move(std::views::reverse(unpacked.addresses), std::back_inserter(rings.addresses));
         std::ranges::move(std::views::reverse(unpacked.events), std::back_inserter(rings.events));
         std::ranges::move(std::views::reverse(unpacked.payloads), std::back_inserter(rings.payloads));
@@ -198,11 +209,16 @@ void Recorder::read_calls(std::uint32_t slot, capture::ThreadRings &rings, const
     }
     rings.requests_left_out = keep_wanted(rings.requests, wanted);
     rings.calls_left_out = kept_before(slot, thread.generation, begins) + gathered.finish(rings.syscalls);
-    keep_those_of(rings.syscalls, rings.addresses);
-    keep_those_of(rings.syscalls, rings.events);
-    keep_those_of(rings.syscalls, rings.payloads);
+    std::ranges::reverse(paths);
+    std::ranges::reverse(rings.addresses);
+    std::ranges::reverse(rings.events);
+    std::ranges::reverse(rings.payloads);
+    rings.paths = join_paths(std::move(paths));
+    if (auto address = side ? address_in_flight(thread, *side) : std::nullopt)
+        rings.addresses.push_back(std::move(*address));
     if (thread.in_call)
         rings.syscalls.push_back(thread.call[(thread.syscalls - 1) & 1]);
+    keep_those_of_calls(rings);
 }
 
 // How many calls before that one are kept.
@@ -220,41 +236,19 @@ std::optional<capture::ThreadRings> Recorder::read(std::uint32_t slot, std::uint
     rings.slot = steady_header(slot);
     if (rings.slot.generation != generation)
         return std::nullopt;
-    read_calls(slot, rings, wanted);
 
     bpf::thread_side side;
     std::memcpy(&side, impl_->sides.element<bpf::thread_side>(slot), sizeof(side));
-    const std::uint64_t opens = std::min<std::uint64_t>(rings.slot.opens, OPEN_RECORDS);
-    for (std::uint64_t index = rings.slot.opens - opens; index < rings.slot.opens; ++index) {
-        capture::OpenEntry entry{side.opens[index & (OPEN_RECORDS - 1)], {}, true};
-        const auto &record = entry.record;
-        const bool same_lap = record.lap == rings.slot.path_lap;
-        const bool last_lap = record.lap + 1 == rings.slot.path_lap && rings.slot.path_offset <= record.offset;
-        entry.whole = (same_lap || last_lap) && record.offset < PATH_LAP;
-        if (entry.whole && (record.status == bpf::PATH_KEPT || record.status == bpf::PATH_CUT))
-            entry.path.assign(side.heap + record.offset, std::min<std::size_t>(record.length, PATH_MAX_LEN));
-        // No path holds a NUL.  The kernel copies words, and clears all it was given room for where it cannot
-        // read (bpf_probe_read_user_str): so one that is not yet reached by a newer path may be wiped already.
-        if (entry.path.find('\0') != std::string::npos)
-            forget_path(entry);
-        rings.opens.push_back(std::move(entry));
-    }
+    in_this_order();
+    const bpf::thread_slot after = header(slot);
+    // A living thread goes on writing: what it may have overwritten meanwhile is left out.
+    read_calls(slot, rings, wanted, after.syscalls == rings.slot.syscalls ? &side : nullptr);
     const std::uint64_t grown = std::min<std::uint64_t>(rings.slot.memory_events, MEMORY_RECORDS);
     for (std::uint64_t index = rings.slot.memory_events - grown; index < rings.slot.memory_events; ++index)
         rings.memory.push_back(side.memory[index & (MEMORY_RECORDS - 1)]);
-
-    // A living thread went on writing meanwhile: drop what it may have overwritten.
-    const bpf::thread_slot after = header(slot);
-    if (auto address = address_in_flight(rings.slot, side); address && after.syscalls == rings.slot.syscalls)
-        rings.addresses.push_back(std::move(*address));
-    if (after.generation != generation)
-        return std::nullopt;
-    drop_oldest(rings.opens, opens == OPEN_RECORDS ? after.opens - rings.slot.opens : 0);
     drop_oldest(rings.memory, grown == MEMORY_RECORDS ? after.memory_events - rings.slot.memory_events : 0);
-    if (after.syscalls != rings.slot.syscalls) // a path may be on its way into the heap, over those of the lap before
-        for (auto &open : rings.opens)
-            if (open.record.lap != after.path_lap)
-                forget_path(open);
+    if (header(slot).generation != generation)
+        return std::nullopt;
     return rings;
 }
 

@@ -4,6 +4,18 @@
 
 namespace incident::daemon {
 
+void keep_those_of_calls(capture::ThreadRings &rings) {
+    const auto is_of_another = [&](const auto &extra) {
+        return !std::ranges::binary_search(rings.syscalls, extra.start_ns, {}, &bpf::syscall_record::start_ns);
+    };
+    rings.paths_left_out += static_cast<std::uint64_t>(std::ranges::count_if(
+        rings.paths, [&](const capture::CallPath &path) { return path.kept() && is_of_another(path); }));
+    std::erase_if(rings.paths, is_of_another);
+    std::erase_if(rings.addresses, is_of_another);
+    std::erase_if(rings.events, is_of_another);
+    std::erase_if(rings.payloads, is_of_another);
+}
+
 void keep_wanted(const rules::Context &context, capture::ThreadSnapshot &thread) {
     if (thread.stack.size() > context.stack_bytes) {
         thread.stack.resize(context.stack_bytes);
@@ -13,8 +25,8 @@ void keep_wanted(const rules::Context &context, capture::ThreadSnapshot &thread)
         thread.event->stack_wanted = context.stack_bytes;
     if (thread.rings && !context.files) {
         thread.rings->paths_left_out +=
-            static_cast<std::uint64_t>(std::ranges::count_if(thread.rings->opens, &capture::OpenEntry::kept));
-        thread.rings->opens.clear();
+            static_cast<std::uint64_t>(std::ranges::count_if(thread.rings->paths, &capture::CallPath::kept));
+        thread.rings->paths.clear();
     }
     if (thread.rings && !context.memory) {
         thread.rings->memory_left_out += thread.rings->memory.size();

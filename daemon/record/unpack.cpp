@@ -77,6 +77,16 @@ std::optional<bpf::io_request> unpack_request(Words &words, std::uint64_t head) 
     return words.ended_short() ? std::nullopt : std::optional(std::bit_cast<bpf::io_request>(all));
 }
 
+PathPiece unpack_path(Words &words, std::uint64_t head, std::uint64_t start_ns) {
+    PathPiece piece;
+    piece.path.start_ns = start_ns;
+    piece.path.status = static_cast<bpf::path_status>(head >> PACKED_PATH_STATUS_SHIFT & PACKED_PATH_STATUS_MASK);
+    piece.path.how_flags = words.wide((head & PACKED_PATH_HOW) != 0, (head & PACKED_PATH_HOW) != 0);
+    piece.path.bytes = words.bytes(head & PACKED_EXTRA_LENGTH);
+    piece.rests_before = head >> PACKED_PATH_RESTS_SHIFT & PACKED_PATH_RESTS_MASK;
+    return piece;
+}
+
 // What stands behind the call that began then, or before the first.
 void unpack_extras(Words &words, std::uint64_t start_ns, Unpacked &unpacked) {
     while (words.peek() & PACKED_EXTRA) {
@@ -85,6 +95,11 @@ void unpack_extras(Words &words, std::uint64_t start_ns, Unpacked &unpacked) {
         if (kind == PACKED_REQUEST) {
             if (const auto request = unpack_request(words, head))
                 unpacked.requests.push_back({*request, {}});
+            continue;
+        }
+        if (kind == PACKED_PATH) {
+            if (PathPiece piece = unpack_path(words, head, start_ns); !words.ended_short())
+                unpacked.paths.push_back(std::move(piece));
             continue;
         }
         std::string bytes = words.bytes(head & PACKED_EXTRA_LENGTH);
@@ -96,6 +111,10 @@ void unpack_extras(Words &words, std::uint64_t start_ns, Unpacked &unpacked) {
             unpacked.events.push_back({start_ns, std::move(bytes)});
         else if (kind == PACKED_PAYLOAD)
             unpacked.payloads.push_back({start_ns, std::move(bytes)});
+        else if (kind == PACKED_PATH_REST)
+            unpacked.paths.push_back(
+                {.path = {.bytes = std::move(bytes)},
+                 .which = static_cast<unsigned>(head >> PACKED_PATH_REST_SHIFT & PACKED_PATH_REST_MASK)});
         else if (kind == PACKED_REQUEST_PATH && !unpacked.requests.empty())
             unpacked.requests.back().path = bytes.substr(0, bytes.find('\0'));
     }
@@ -138,6 +157,31 @@ Unpacked unpack(const bpf::call_segment &segment) {
         unpack_extras(words, call.start_ns, unpacked);
     }
     return unpacked;
+}
+
+std::vector<capture::CallPath> join_paths(std::vector<PathPiece> pieces) {
+    std::vector<capture::CallPath> paths;
+    std::string rests;
+    unsigned have = 0; // so many of them, without a gap from the first on
+    for (PathPiece &piece : pieces) {
+        if (piece.which == 1) // of a call that has been read again, or whose beginning is not here
+            rests.clear(), have = 0;
+        if (piece.which) {
+            const bool fits = piece.which == have + 1;
+            rests = fits ? rests + piece.path.bytes : std::string();
+            have = fits ? piece.which : 0;
+            continue;
+        }
+        if (piece.rests_before && piece.rests_before == have)
+            piece.path.bytes += rests;
+        else if (piece.rests_before)
+            piece.path.status = bpf::PATH_CUT;
+        if (piece.path.bytes.size() >= PATH_MAX_LEN)
+            piece.path.bytes.resize(PATH_MAX_LEN - 1);
+        paths.push_back(std::move(piece.path));
+        rests.clear(), have = 0;
+    }
+    return paths;
 }
 
 } // namespace incident::daemon

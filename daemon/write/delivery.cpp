@@ -2,6 +2,7 @@
 
 #include "capture/render/render.h"
 #include "daemon/os/clocks.h"
+#include "daemon/record/thread_limits.h"
 #include "daemon/write/access.h"
 #include "rules/model/user.h"
 
@@ -38,6 +39,7 @@ void leave_out_calls(capture::ThreadRings &rings, std::uint64_t until_ns, std::s
     const std::size_t more = before - std::min(before, most);
     rings.syscalls.erase(rings.syscalls.begin(), rings.syscalls.begin() + static_cast<std::ptrdiff_t>(more));
     rings.calls_left_out += more;
+    keep_those_of_calls(rings);
 }
 
 void make_light(Assembly &assembly) {

@@ -40,8 +40,8 @@ std::size_t bytes_of(const WriteJob &job) {
             continue;
         bytes += thread.rings->syscalls.size() * sizeof(bpf::syscall_record) +
                  thread.rings->memory.size() * sizeof(bpf::memory_record);
-        for (const capture::OpenEntry &open : thread.rings->opens)
-            bytes += sizeof(open) + open.path.size();
+        for (const capture::CallPath &path : thread.rings->paths)
+            bytes += sizeof(path) + path.bytes.size();
     }
     return bytes;
 }

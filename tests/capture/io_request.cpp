@@ -141,7 +141,7 @@ TEST(IoRequest, StandsInTheTimelineAsItsSubmitters) {
     EXPECT_TRUE(lines[2]["ret"].is_null());
 
     bpf::process_entry entry{};
-    entry.requests_overflowed = 1;
+    entry.requests_doubtful = 1;
     made.input.process.entry = entry;
     EXPECT_EQ(made.timeline()[2]["in_flight"], false) << "it may have ended";
     EXPECT_EQ(made.timeline()[2]["note"], "it may have ended: not every end is told");

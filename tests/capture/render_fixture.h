@@ -45,19 +45,6 @@ inline bpf::syscall_record call(long nr, std::uint64_t start_ns, std::int64_t re
     return record;
 }
 
-inline OpenEntry open_entry(std::uint64_t start_ns, std::string path, std::int64_t ret, std::uint64_t flags = 0) {
-    OpenEntry entry;
-    entry.record = {};
-    entry.record.start_ns = start_ns;
-    entry.record.duration_ns = 1000;
-    entry.record.ret = ret;
-    entry.record.nr = SYS_openat;
-    entry.record.dirfd = -100;
-    entry.record.open_flags = flags;
-    entry.path = std::move(path);
-    return entry;
-}
-
 struct Made {
     IncidentInput input;
     Collected collected;
@@ -125,14 +112,12 @@ struct Made {
         thread(i).rings->syscalls.push_back(record);
         ++thread(i).rings->slot.syscalls;
     }
-    void add_open(OpenEntry entry, std::size_t i = 0) {
-        thread(i).rings->opens.push_back(std::move(entry));
-        ++thread(i).rings->slot.opens;
-    }
     // A call of openat and its path.
-    void open_file(std::uint64_t start_ns, const std::string &path, std::int64_t ret, std::size_t i = 0) {
-        add_call(call(SYS_openat, start_ns, ret, {static_cast<std::uint32_t>(-100), 0x1000, 0}), i);
-        add_open(open_entry(start_ns, path, ret), i);
+    CallPath &open_file(std::uint64_t start_ns, const std::string &path, std::int64_t ret, std::size_t i = 0,
+                        std::uint64_t flags = 0, int directory = -100) {
+        add_call(call(SYS_openat, start_ns, ret, {static_cast<std::uint32_t>(directory), 0x1000, flags}), i);
+        ++thread(i).rings->slot.opens;
+        return thread(i).rings->paths.emplace_back(CallPath{.start_ns = start_ns, .bytes = path});
     }
     bpf::signal_record &add_signal(bpf::signal_record record) {
         bpf::process_entry &entry = *input.process.entry;

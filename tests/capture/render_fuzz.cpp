@@ -54,13 +54,13 @@ Made random_incident(unsigned seed) {
             if (bytes.below(2))
                 record.nr = static_cast<int>(bytes.below(460));
         }
-        thread.rings->opens.resize(bytes.below(10));
-        for (OpenEntry &open : thread.rings->opens) {
-            bytes.fill(open.record);
-            open.path = bytes.text(40);
-            open.whole = bytes.below(2);
-            if (!thread.rings->syscalls.empty() && bytes.below(2))
-                open.record.start_ns = thread.rings->syscalls.front().start_ns;
+        thread.rings->paths.resize(bytes.below(10));
+        for (CallPath &path : thread.rings->paths) {
+            path.bytes = bytes.text(40);
+            path.status = static_cast<bpf::path_status>(bytes.below(4));
+            bytes.fill(path.how_flags);
+            if (!thread.rings->syscalls.empty() && bytes.below(4))
+                path.start_ns = thread.rings->syscalls[bytes.below(thread.rings->syscalls.size())].start_ns;
         }
         thread.rings->memory.resize(bytes.below(5));
         for (bpf::memory_record &memory : thread.rings->memory)

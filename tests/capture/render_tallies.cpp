@@ -147,15 +147,11 @@ TEST(RenderTallies, TheTimelineHasThoseOfWhichNoCallIsLeft) {
     later.last_ns = 8 * second;
     bpf::tally grown = tally(bpf::TALLY_MEMORY, "", 0, 40);
     grown.value = 25'600;
-    made.add_open(test::open_entry(2 * second + 5, "/opened", 3)); // its call is overwritten
-    bpf::tally opened = tally(bpf::TALLY_PATH, "/opened", SYS_openat);
-    opened.last_ns = 2 * second + 1005;
     made.input.process.tallies = {tally(bpf::TALLY_PATH, "/long/ago", SYS_openat),
                                   tally(bpf::TALLY_CHILD_EXIT, "child", 0, 7 << 8),
                                   recent,
                                   of_another,
                                   later,
-                                  opened,
                                   grown};
     std::vector<std::string> facts;
     for (const auto &line : made.timeline())

@@ -13,16 +13,13 @@ namespace {
 
 using test::call;
 using test::Made;
-using test::open_entry;
 using test::second;
 using test::trigger_ns;
 using ::testing::ElementsAre;
 
 TEST(RenderTimeline, OneLineACallWithAllOfItsRecords) {
     Made made;
-    made.add_call(
-        call(SYS_openat, 5 * second, -ENOENT, {static_cast<std::uint32_t>(AT_FDCWD), 0x1000, O_RDONLY | O_CLOEXEC}));
-    made.add_open(open_entry(5 * second, "/etc/x", -ENOENT, O_CLOEXEC));
+    made.open_file(5 * second, "/etc/x", -ENOENT, 0, O_RDONLY | O_CLOEXEC);
     made.add_call(call(SYS_mmap, 6 * second, 0x7f0000000000, {0, 8192, 3, 0x22, ~0ull, 0}, 2000));
     bpf::memory_record memory{};
     memory.start_ns = 6 * second;
@@ -102,7 +99,6 @@ TEST(RenderTimeline, RestartsHaveTheirNames) {
 
 TEST(RenderTimeline, RecordsWhoseCallIsGoneHaveALineOfTheirOwn) {
     Made made;
-    made.add_open(open_entry(1 * second, "/only/open", 5, O_RDWR));
     bpf::memory_record memory{};
     memory.start_ns = 2 * second;
     memory.t_ns = 2 * second + 500;
@@ -111,14 +107,11 @@ TEST(RenderTimeline, RecordsWhoseCallIsGoneHaveALineOfTheirOwn) {
     memory.delta = -4096;
     made.thread(0).rings->memory.push_back(memory);
     const auto lines = made.timeline();
-    ASSERT_EQ(lines.size(), 3u);
-    EXPECT_EQ(lines[0]["kind"], "open");
-    EXPECT_THAT(lines[0]["args"], ElementsAre("AT_FDCWD", "\"/only/open\"", "O_RDWR"));
-    EXPECT_EQ(lines[0]["fd"], 5);
-    EXPECT_EQ(lines[1]["kind"], "alloc");
-    EXPECT_EQ(lines[1]["name"], "brk");
-    EXPECT_EQ(lines[1]["duration_ns"], 500);
-    EXPECT_EQ(lines[1]["memory"]["delta"], -4096);
+    ASSERT_EQ(lines.size(), 2u);
+    EXPECT_EQ(lines[0]["kind"], "alloc");
+    EXPECT_EQ(lines[0]["name"], "brk");
+    EXPECT_EQ(lines[0]["duration_ns"], 500);
+    EXPECT_EQ(lines[0]["memory"]["delta"], -4096);
 }
 
 TEST(RenderTimeline, OrderedByTimeAcrossThreads) {
@@ -135,29 +128,18 @@ TEST(RenderTimeline, OrderedByTimeAcrossThreads) {
 
 TEST(RenderTimeline, PathsThatAreNotWholeSaySo) {
     Made made;
-    OpenEntry cut = open_entry(1 * second, "/a/long/way", 3);
-    cut.record.status = bpf::PATH_CUT;
-    made.add_call(call(SYS_openat, 1 * second, 3, {static_cast<std::uint32_t>(-100), 0x1000, 0}));
-    made.add_open(cut);
-    OpenEntry fault = open_entry(2 * second, "", -EFAULT);
-    fault.record.status = bpf::PATH_FAULT;
-    made.add_open(fault);
-    OpenEntry gone = open_entry(3 * second, "", 4);
-    gone.whole = false;
-    made.add_open(gone);
-    OpenEntry pending = open_entry(4 * second, "", 0);
-    pending.record.status = bpf::PATH_PENDING;
-    pending.record.duration_ns = IN_FLIGHT;
-    made.add_open(pending);
+    made.open_file(1 * second, "/a/long/way", 3).status = bpf::PATH_CUT;
+    made.open_file(2 * second, "", -EFAULT).status = bpf::PATH_FAULT;
+    made.open_file(4 * second, "", 0).status = bpf::PATH_PENDING;
+    made.thread(0).rings->syscalls.back().duration_ns = IN_FLIGHT;
     const auto lines = made.timeline("open");
-    ASSERT_EQ(lines.size(), 4u);
+    ASSERT_EQ(lines.size(), 3u);
     EXPECT_EQ(lines[0]["path_cut"], true);
     EXPECT_EQ(lines[0]["args"][1], "\"/a/long/way\"...");
     EXPECT_EQ(lines[1]["path_error"], "not readable");
     EXPECT_TRUE(lines[1]["path"].is_null());
-    EXPECT_EQ(lines[2]["path_error"], "overwritten");
-    EXPECT_EQ(lines[3]["path_error"], "not read yet");
-    EXPECT_EQ(lines[3]["in_flight"], true);
+    EXPECT_EQ(lines[2]["path_error"], "not read yet");
+    EXPECT_EQ(lines[2]["in_flight"], true);
 }
 
 TEST(RenderTimeline, HostileBytesStayJson) {
@@ -228,8 +210,7 @@ TEST(RenderTimeline, ListedDescriptorsCountOnlyWhereNothingChangedSince) {
 TEST(RenderTimeline, ExecClosesWhatIsMarkedSo) {
     Made made;
     made.open_file(1 * second, "/kept", 3);
-    made.open_file(2 * second, "/dropped", 4);
-    made.thread(0).rings->opens.back().record.open_flags = O_CLOEXEC;
+    made.open_file(2 * second, "/dropped", 4, 0, O_CLOEXEC);
     made.add_call(call(SYS_execve, 3 * second, 0, {0x10}));
     made.add_call(call(SYS_read, 4 * second, 1, {3}));
     made.add_call(call(SYS_read, 5 * second, 1, {4}));
@@ -241,8 +222,7 @@ TEST(RenderTimeline, ExecClosesWhatIsMarkedSo) {
 TEST(RenderTimeline, OpensBelowAKnownDirectoryAreJoined) {
     Made made;
     made.open_file(1 * second, "/srv/data", 5);
-    made.open_file(2 * second, "a/b", 6);
-    made.thread(0).rings->opens.back().record.dirfd = 5;
+    made.open_file(2 * second, "a/b", 6, 0, 0, 5);
     made.add_call(call(SYS_read, 3 * second, 1, {6}));
     EXPECT_EQ(made.timeline("syscall").at(0)["fd_path"], "/srv/data/a/b");
 }

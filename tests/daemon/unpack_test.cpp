@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <iterator>
 #include <random>
 
 namespace incident::daemon {
@@ -86,6 +87,66 @@ TEST(Unpack, WhatIsNotWholeIsLeftOut) {
     EXPECT_THAT(unpack(segment_with(2, {39 | PACKED_RESULT, 5, 70, 4321, 39 | PACKED_RESULT, 5, 70})).calls, SizeIs(1));
     EXPECT_THAT(unpack(segment_with(1, {PACKED_AGAIN, 5, 70})).calls, IsEmpty());
     EXPECT_THAT(unpack(segment_with(0, {})).calls, IsEmpty());
+}
+
+constexpr __u32 path_of(bpf::path_status status, unsigned rests, unsigned bytes) {
+    return PACKED_EXTRA | PACKED_PATH << PACKED_EXTRA_KIND_SHIFT | __u32(status) << PACKED_PATH_STATUS_SHIFT |
+           rests << PACKED_PATH_RESTS_SHIFT | bytes;
+}
+
+constexpr __u32 rest_of_path(unsigned which, unsigned bytes) {
+    return PACKED_EXTRA | PACKED_PATH_REST << PACKED_EXTRA_KIND_SHIFT | which << PACKED_PATH_REST_SHIFT | bytes;
+}
+
+TEST(Unpack, APathStandsBehindItsCall) {
+    const __u32 with_flags = path_of(bpf::PATH_KEPT, 0, 2) | PACKED_PATH_HOW;
+    const auto unpacked = unpack(
+        segment_with(3, {2, 5, 70, path_of(bpf::PATH_KEPT, 0, 3), 0x636261, 2, 5, 70, path_of(bpf::PATH_FAULT, 0, 0),
+                         437 | PACKED_RESULT, 5, 70, 3, with_flags, 0x80000, 1, 0x7a79}));
+    ASSERT_THAT(unpacked.calls, SizeIs(3));
+    const auto paths = join_paths(unpacked.paths);
+    ASSERT_THAT(paths, SizeIs(3));
+    for (std::size_t i = 0; i < paths.size(); ++i)
+        EXPECT_EQ(paths[i].start_ns, unpacked.calls[i].start_ns);
+    EXPECT_EQ(paths[0].bytes, "abc");
+    EXPECT_TRUE(paths[0].kept());
+    EXPECT_EQ(paths[1].bytes, "");
+    EXPECT_EQ(paths[1].status, bpf::PATH_FAULT);
+    EXPECT_EQ(paths[2].bytes, "yz");
+    EXPECT_EQ(paths[2].how_flags, 0x80000 + (1ull << 32));
+    // one that goes on beyond the words is none
+    EXPECT_THAT(unpack(segment_with(1, {2, 5, 70, path_of(bpf::PATH_KEPT, 0, 5), 0x636261})).paths, IsEmpty());
+}
+
+TEST(Unpack, ALongPathIsJoined) {
+    const __u32 text = 0x636261, more = 0x7a79;
+    // before its call, as it was read; in two segments
+    auto pieces = unpack(segment_with(0, {rest_of_path(1, 3), text})).paths;
+    std::ranges::copy(
+        unpack(segment_with(1, {rest_of_path(2, 2), more, 2, 5, 70, path_of(bpf::PATH_KEPT, 2, 2), more})).paths,
+        std::back_inserter(pieces));
+    auto paths = join_paths(pieces);
+    ASSERT_THAT(paths, SizeIs(1));
+    EXPECT_EQ(paths[0].bytes, "yzabcyz");
+    EXPECT_TRUE(paths[0].kept());
+    // the segment of its first piece is gone
+    pieces.erase(pieces.begin());
+    paths = join_paths(pieces);
+    ASSERT_THAT(paths, SizeIs(1));
+    EXPECT_EQ(paths[0].bytes, "yz");
+    EXPECT_EQ(paths[0].status, bpf::PATH_CUT);
+}
+
+TEST(Unpack, PiecesOfAnotherPathAreNotItsOwn) {
+    const auto paths = join_paths(
+        unpack(segment_with(2, {rest_of_path(1, 1), 0x61, rest_of_path(2, 1), 0x62, // of one that never returned
+                                2, 5, 70, path_of(bpf::PATH_KEPT, 0, 1), 0x78,      // short
+                                rest_of_path(1, 1), 0x63, rest_of_path(1, 1), 0x64, // read again
+                                2, 5, 70, path_of(bpf::PATH_KEPT, 1, 1), 0x79}))
+            .paths);
+    ASSERT_THAT(paths, SizeIs(2));
+    EXPECT_EQ(paths[0].bytes, "x");
+    EXPECT_EQ(paths[1].bytes, "yd");
 }
 
 TEST(Unpack, AnAddressStandsBehindItsCall) {

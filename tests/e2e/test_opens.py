@@ -1,12 +1,20 @@
 """Opens keep their path, flags and result."""
 
 import errno
+import json
 import os
 
 import pytest
 
 from lib.programs import victim
 from lib.victims import run
+
+READS = """
+import os
+fd = os.open("/etc/hostname", os.O_RDONLY)
+for i in range(20000): os.pread(fd, 1, 0)
+os.abort()
+"""
 
 
 def opens(recorder, *what):
@@ -91,10 +99,24 @@ def test_a_path_beyond_the_limit_is_marked_cut(recorder):
     assert path.startswith(event["path"]) and len(event["path"]) >= 4090
 
 
-def test_the_newest_of_many(recorder):
-    """Only so many paths are kept; which ones are gone is counted."""
-    died = run(victim("opener"), *[f"read:/no/such/{n}" for n in range(100)])
+def test_a_path_is_kept_as_long_as_its_call(daemon):
+    """Of many calls as of few, short paths and long ones."""
+    recorder = daemon()  # of many crashes alike the later ones would keep less
+    paths = [f"/no/such/{n}/{'x' * (n % 250)}/{'/d' * (n % 7 * 200)}" for n in range(300)]
+    died = run(victim("opener"), *[f"read:{path}" for path in paths])
     incident = recorder.incident(died.pid)
-    kept = [event["path"] for event in incident.opens(died.pid) if event.get("path")]
-    assert kept == [f"/no/such/{n}" for n in range(100 - len(kept), 100)]
-    assert len(kept) >= 16
+    counts = incident.accounting(died.pid)
+    assert counts["overwritten"] == counts["lost"] == counts["paths_overwritten"] == counts["paths_cut"] == 0
+    assert [event["path"] for event in incident.opens(died.pid)][-len(paths) :] == paths
+
+
+def test_no_open_is_shown_whose_later_calls_are_not_known(daemon):
+    """Another call may have closed its descriptor, and the number be another file's by now."""
+    watcher = daemon(config='[record]\nthreads = 16\ncalls = "64KiB"\n')
+    died = run("/usr/bin/python3", "-c", READS)
+    incident = watcher.incident(died.pid)
+    counts = incident.accounting(died.pid)
+    assert counts["overwritten"] > 0 and counts["paths_overwritten"] > 0
+    assert counts["opens_kept"] == len(incident.opens(died.pid)) == 0
+    facts = [json.loads(line) for line in incident.text("facts.jsonl").splitlines()]
+    assert "/etc/hostname" in {fact["what"] for fact in facts if fact["kind"] == "path"}

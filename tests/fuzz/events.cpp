@@ -257,11 +257,12 @@ void add_ring(World &world, std::uint8_t who, Input &bytes) {
     rings.slot.thread_start_boot_ns = identity.thread_start_boot_ns;
     for (auto calls = bytes.number<std::uint8_t>() % 8; calls > 0; --calls)
         rings.syscalls.push_back(object_of<bpf::syscall_record>(bytes.bytes(sizeof(bpf::syscall_record))));
-    for (auto opens = bytes.number<std::uint8_t>() % 4; opens > 0; --opens) {
-        capture::OpenEntry &open = rings.opens.emplace_back();
-        open.record = object_of<bpf::open_record>(bytes.bytes(sizeof(bpf::open_record)));
-        open.path = bytes.text().substr(0, PATH_MAX_LEN);
-        open.path = open.path.substr(0, open.path.find('\0'));
+    for (auto paths = bytes.number<std::uint8_t>() % 4; paths > 0; --paths) {
+        capture::CallPath &path = rings.paths.emplace_back();
+        path.start_ns = rings.syscalls.empty() ? 0 : rings.syscalls.back().start_ns;
+        path.status = static_cast<bpf::path_status>(bytes.number<std::uint8_t>() % 4);
+        path.bytes = bytes.text().substr(0, PATH_MAX_LEN - 1);
+        path.bytes = path.bytes.substr(0, path.bytes.find('\0'));
     }
     for (auto memory = bytes.number<std::uint8_t>() % 4; memory > 0; --memory)
         rings.memory.push_back(object_of<bpf::memory_record>(bytes.bytes(sizeof(bpf::memory_record))));

@@ -6,12 +6,4 @@
 
 note "$(uname -r)"
 need "daemon_test" test -x "$BUILD/tests/daemon_test"
-while IFS= read -r line; do
-    case $line in
-        "[       OK ] "*) ok "${line#*] }" ;;
-        "[  FAILED  ] "*ms\)) fail "${line#*] }" ;;
-        "[ RUN "* | "["*) ;;
-        *) note "$line" ;;
-    esac
-done < <("$BUILD/tests/daemon_test" --gtest_filter='RequestsInKernel.*' 2>&1)
-same "some tests ran" yes "$([ $checks -gt 5 ] && echo yes)"
+unit_tests "$BUILD/tests/daemon_test" 'RequestsInKernel.*' 6

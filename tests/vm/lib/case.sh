@@ -173,6 +173,20 @@ v = eval(sys.argv[1])
 print(v if isinstance(v, str) else json.dumps(v))' "$@"
 }
 
+# unit_tests PROGRAM FILTER LEAST: runs them, each a check; LEAST: how many there are at least
+unit_tests() {
+    local before=$checks line
+    while IFS= read -r line; do
+        case $line in
+            "[       OK ] "*) ok "${line#*] }" ;;
+            "[  FAILED  ] "*ms\)) fail "${line#*] }" ;;
+            "[ RUN "* | "["*) ;;
+            *) note "$line" ;;
+        esac
+    done < <("$1" --gtest_filter="$2" 2>&1)
+    same "$3 or more tests ran" yes "$([ $((checks - before)) -ge "$3" ] && echo yes)"
+}
+
 finish() {
     local status=$?
     [ $status = 0 ] || note "the case ended with status $status"
