@@ -11,7 +11,7 @@ namespace incident::rules {
 struct Config {
     struct Record {
         std::uint32_t threads = 4096;    // [record] threads: slots, i.e. threads recorded at one time; 16..1048576
-        std::uint64_t calls = 32u << 20; // bytes for the calls of all threads; 64 KiB..4 GiB, and 8 KiB a thread
+        std::uint64_t calls = 56u << 20; // bytes for the calls of all threads; 64 KiB..4 GiB, and 8 KiB a thread
         std::uint64_t facts = 8u << 20;  // bytes for distinct facts of all processes; 64 KiB..1 GiB
         Nanoseconds past{std::chrono::seconds(60)}; // calls from before go first where memory is short: 1 s..24 h
         std::uint32_t processes = 8192;             // watched processes at one time; 64..1048576
