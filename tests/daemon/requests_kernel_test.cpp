@@ -5,7 +5,9 @@
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
+#include <netinet/in.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -232,6 +234,53 @@ TEST_F(RequestsInKernel, WithoutACompletionAreToldAsSuch) {
     EXPECT_TRUE(over[0].code & REQUEST_SILENT);
     EXPECT_EQ(over[0].duration_ns, IN_FLIGHT);
     EXPECT_THAT(in_flight(121), IsEmpty());
+}
+
+// Of a chain in which one is silent, the others may end without a completion.
+TEST_F(RequestsInKernel, InAChainWithASilentOneAreInDoubt) {
+    Ring ring(8);
+    ring.put({.opcode = IORING_OP_NOP, .flags = IOSQE_CQE_SKIP_SUCCESS, .user_data = 131});
+    ASSERT_EQ(ring.submit(1, 0), 1);
+    const auto doubtful = [&] {
+        const auto process = recorder->process(static_cast<std::uint32_t>(::getpid()));
+        return process ? process->requests_doubtful : ~0ull;
+    };
+    const auto before = doubtful();
+    ring.put({.opcode = IORING_OP_NOP, .flags = IOSQE_CQE_SKIP_SUCCESS | IOSQE_IO_LINK, .user_data = 132});
+    ring.put({.opcode = IORING_OP_NOP, .user_data = 133});
+    ASSERT_EQ(ring.submit(2, 1), 2);
+    EXPECT_EQ(before, 0u);
+    EXPECT_GT(doubtful(), before);
+}
+
+// Its first completion says that another one will follow, of the kernel's own notification.
+TEST_F(RequestsInKernel, ThatSendWithoutCopyingEnd) {
+    Ring ring(8);
+    const int listening = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int sending = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof(address);
+    ASSERT_EQ(::bind(listening, reinterpret_cast<sockaddr *>(&address), length), 0);
+    ASSERT_EQ(::listen(listening, 1), 0);
+    ASSERT_EQ(::getsockname(listening, reinterpret_cast<sockaddr *>(&address), &length), 0);
+    ASSERT_EQ(::connect(sending, reinterpret_cast<sockaddr *>(&address), length), 0);
+    const int receiving = ::accept(listening, nullptr, nullptr);
+    char bytes[] = "hello";
+    ring.put(
+        {.opcode = IORING_OP_SEND_ZC, .fd = sending, .addr = std::uint64_t(bytes), .len = 5, .user_data = 141});
+    ASSERT_EQ(ring.submit(1, 1), 1);
+    ASSERT_EQ(::read(receiving, bytes, 5), 5);
+    ring.wait(2);
+    const auto over = told(141);
+    ASSERT_THAT(over, SizeIs(2));
+    EXPECT_EQ(over[0].result, 5);
+    EXPECT_EQ(over[0].fd, sending);
+    EXPECT_TRUE(over[0].code & REQUEST_MORE);
+    EXPECT_THAT(in_flight(141), IsEmpty());
+    for (const int fd : {listening, sending, receiving})
+        ::close(fd);
 }
 
 // So many that they fill segments, and between calls: the ledger of calls adds up all the same.

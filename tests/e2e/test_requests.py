@@ -1,6 +1,7 @@
 """Requests of io_uring in an incident: what the thread asked for, what came of it, and what is still under way."""
 
 import json
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -10,7 +11,8 @@ import pytest
 from lib.compiled import compiled
 from lib.daemon import CRASH_RULE
 from lib.programs import victim
-from lib.victims import finish, run, start
+from lib.users import open_to_all
+from lib.victims import finish, run, running, start
 from lib.wait import until
 
 
@@ -141,6 +143,23 @@ match = {{ exe = ["{rings}"] }}
     process.wait()
     (waiting,) = by_user_data(watcher.incident(process.pid))[7]
     assert waiting["in_flight"], waiting
+
+
+def test_one_users_flood_takes_nothing_from_another(daemon, rings):
+    watcher = daemon(rules=CRASH_RULE)
+    with open_to_all(rings) as programs, running(programs / Path(rings).name, "flood", user=4711, cwd="/") as flood:
+        assert flood.stdout.readline() == b"flooded\n"
+        died = run(rings, "crash")
+        incident = watcher.incident(died.pid)
+        (waiting,) = by_user_data(incident)[7]
+        assert waiting["in_flight"] and waiting["args"], waiting
+        flood.send_signal(signal.SIGSEGV)
+        flood.wait()
+        # what was beyond her share is told as lost, of her own incident alone
+        hers = watcher.incident(flood.pid)
+    lost = [loss["where"] for loss in hers.quality["losses"]]
+    assert "io_uring requests" in lost, hers.quality["losses"]
+    assert "io_uring requests" not in [loss["where"] for loss in incident.quality["losses"]]
 
 
 def test_processes_with_requests_leave_nothing(daemon, rings):

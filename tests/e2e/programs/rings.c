@@ -1,7 +1,8 @@
 /* Does by io_uring what others do by system calls, and dies of it.  MODE: crash; wait (for what does not come), late
- * (first for a line), overflow (the queue of completions). */
+ * (first for a line), overflow (the queue of completions), flood (more than can be listed wait for what does not come). */
 #include <fcntl.h>
 #include <linux/io_uring.h>
+#include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,10 +60,28 @@ static int done(void) {
     return result;
 }
 
+static void flood(void) {
+    int ends[2], batch = 1024;
+    make_ring(batch, 0);
+    if (pipe(ends))
+        exit(1);
+    for (int k = 0; k < 16; k++) {
+        for (int i = 0; i < batch; i++)
+            entry(IORING_OP_POLL_ADD, ends[0], 0, 0, i)->poll32_events = POLLIN;
+        enter(batch, 0);
+    }
+    puts("flooded");
+    fflush(stdout);
+    pause();
+    exit(0);
+}
+
 int main(int argc, char **argv) {
     static char bytes[64];
     const char *mode = argc > 1 ? argv[1] : "crash";
     int ends[2], overflow = !strcmp(mode, "overflow");
+    if (!strcmp(mode, "flood"))
+        flood();
     make_ring(8, overflow ? 8 : 0);
     entry(IORING_OP_OPENAT, AT_FDCWD, "/etc/passwd", 0, 1)->open_flags = O_RDONLY | O_CLOEXEC;
     int file = done();
