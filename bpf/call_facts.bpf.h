@@ -130,9 +130,7 @@ __weak int tally_call(struct thread_slot *thread, struct syscall_record *record,
     }
     if (record->duration_ns >= TALLY_SLOW_NS && record->duration_ns != NO_DURATION) {
         begin_ask(&ask, thread, record, class, TALLY_SLOW);
-        __u64 step_ns = 10 * TALLY_SLOW_NS;
-        for (__u32 i = 1; i < TALLY_SLOW_STEPS && record->duration_ns >= step_ns; i++, step_ns *= 10)
-            ask.code = i;
+        ask.code = slow_step(record->duration_ns);
         ask.value = record->args[0];
         tally_in(&ask, TALLY_REGION_OTHER);
     }

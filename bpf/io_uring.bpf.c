@@ -318,9 +318,7 @@ __weak int tally_request(struct thread_slot *thread, struct pending_request *don
     }
     if (request->duration_ns >= TALLY_SLOW_NS && request->duration_ns < NO_DURATION) {
         begin_request_ask(&ask, thread, request, TALLY_SLOW);
-        __u64 step_ns = 10 * TALLY_SLOW_NS;
-        for (__u32 i = 1; i < TALLY_SLOW_STEPS && request->duration_ns >= step_ns; i++, step_ns *= 10)
-            ask.code = i;
+        ask.code = slow_step(request->duration_ns);
         tally_in(&ask, TALLY_REGION_OTHER);
     }
     return 0;

@@ -329,6 +329,16 @@ static __always_inline __u32 level_of(__u64 number)
     return TALLY_LEVELS * log + (log >= 2 ? (number >> (log - 2)) & 3 : 0);
 }
 
+/* Of a call that has lasted TALLY_SLOW_NS or more: by which power of ten. */
+static __always_inline __u32 slow_step(__u64 took_ns)
+{
+    __u64 step_ns = 10 * TALLY_SLOW_NS;
+    __u32 step = 0;
+    for (__u32 i = 1; i < TALLY_SLOW_STEPS && took_ns >= step_ns; i++, step_ns *= 10)
+        step = i;
+    return step;
+}
+
 /* A fact about a process that is none of its calls. */
 static __always_inline void begin_process_ask(struct tally_ask *ask, const struct process_entry *process, __u32 kind,
                                               __u32 tid)

@@ -268,8 +268,7 @@ TEST_F(RequestsInKernel, ThatSendWithoutCopyingEnd) {
     ASSERT_EQ(::connect(sending, reinterpret_cast<sockaddr *>(&address), length), 0);
     const int receiving = ::accept(listening, nullptr, nullptr);
     char bytes[] = "hello";
-    ring.put(
-        {.opcode = IORING_OP_SEND_ZC, .fd = sending, .addr = std::uint64_t(bytes), .len = 5, .user_data = 141});
+    ring.put({.opcode = IORING_OP_SEND_ZC, .fd = sending, .addr = std::uint64_t(bytes), .len = 5, .user_data = 141});
     ASSERT_EQ(ring.submit(1, 1), 1);
     ASSERT_EQ(::read(receiving, bytes, 5), 5);
     ring.wait(2);

@@ -1,5 +1,6 @@
 /* Does by io_uring what others do by system calls, and dies of it.  MODE: crash; wait (for what does not come), late
- * (first for a line), overflow (the queue of completions), flood (more than can be listed wait for what does not come). */
+ * (first for a line), overflow (the queue of completions), flood (more than can be listed wait for what does not come).
+ */
 #include <fcntl.h>
 #include <linux/io_uring.h>
 #include <poll.h>
