@@ -155,7 +155,7 @@ struct thread_slot {
     __u64 process_start_boot_ns;
     __u64 first_ns; /* recording began */
 
-    __u64 opens; /* open records written so far */
+    __u64 opens; /* calls that name a path, so far */
     __u64 memory_events;
     __u64 exit_ns;     /* sched_process_exit, 0 while alive */
     __u32 path_of;     /* low half of syscalls as it was in the call whose path thread_side.path is */

@@ -16,7 +16,7 @@
  * One that has the number, flags, arguments and result of the call before it, in the same segment, is PACKED_AGAIN:
  * then only start and duration follow.
  *
- * Behind a call may stand what else was kept of it: a word with PACKED_EXTRA, how many bytes follow and what they are.
+ * Behind a call may stand what else was kept of it: a word with PACKED_EXTRA, what it is and how many bytes follow.
  */
 #ifndef INCIDENT_BPF_PACKED_H
 #define INCIDENT_BPF_PACKED_H
@@ -51,11 +51,10 @@
 #define PACKED_PATH_HOW (1u << 26)
 #define PACKED_PATH_RESTS_SHIFT 27
 #define PACKED_PATH_RESTS_MASK 7u
-#define PACKED_PATH_SHORT 128u /* bytes: room for so many is made where it is shorter, else for PATH_HEAD_LEN */
 #define PACKED_PATH_WORDS(bytes) (3 + (bytes) / 4)
 
-/* kind: a piece of a path that has no room in PATH_HEAD_LEN: of the next PACKED_PATH, which may be that of the call
- * before or of the next one, or in flight.  Above the kind stands which piece it is, from 1 on. */
+/* kind: a piece of a path that has no room in PATH_HEAD_LEN: of the next call, or of the one in flight.  Above the kind
+ * stands which piece it is, from 1 on. */
 #define PACKED_PATH_REST 7u
 #define PACKED_PATH_REST_SHIFT 24
 #define PACKED_PATH_REST_MASK 7u

@@ -185,13 +185,22 @@ static __always_inline int has_path(const struct thread_slot *thread)
     return thread->path_of == (__u32)thread->syscalls;
 }
 
+/* Bytes of it that stand in thread_side.path. */
+static __always_inline __u32 head_of_path(const struct thread_slot *thread)
+{
+    return thread->path_rests ? PATH_HEAD_LEN - 1 : thread->path_length;
+}
+
 /* Words that the call may take with what stands behind it.  class: as in syscall_class. */
 static __always_inline __u64 room_for(const struct thread_slot *thread, __u32 class)
 {
-    if (class & CLASS_PATH_MASK)
-        return PACKED_WORDS_MAX + (!has_path(thread)                          ? PACKED_PATH_WORDS(0)
-                                   : thread->path_length <= PACKED_PATH_SHORT ? PACKED_PATH_WORDS(PACKED_PATH_SHORT)
-                                                                              : PACKED_PATH_WORDS(PATH_HEAD_LEN));
+    if (class & CLASS_PATH_MASK) { /* in steps, for the verifier */
+        __u32 length = has_path(thread) ? head_of_path(thread) : 0;
+        return PACKED_WORDS_MAX + PACKED_PATH_WORDS(length <= 128   ? 128
+                                                    : length <= 256 ? 256
+                                                    : length <= 512 ? 512
+                                                                    : PATH_HEAD_LEN);
+    }
     return class & CLASS_PAYLOAD ? PACKED_WORDS_MAX + 2 * PACKED_EXTRA_WORDS_MAX
            : class & CLASS_EXTRA ? PACKED_WORDS_MAX + PACKED_EXTRA_WORDS_MAX
                                  : PACKED_WORDS_MAX;

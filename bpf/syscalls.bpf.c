@@ -49,10 +49,15 @@ __weak int tally_path(struct thread_slot *thread, __u32 slot, struct syscall_rec
     if (!side || !thread || !record)
         return 0;
     begin_ask(&ask, thread, record, thread->after, TALLY_PATH);
+    __u32 length = thread->path_length;
     ask.value = side->open_flags;
-    ask.length = thread->path_length;
+    ask.length = length;
     ask.name_at = (__u64)side->path;
-    ask.hash = hash_path(side->path, ask.length);
+    ask.hash = hash_path(side->path, head_of_path(thread));
+    if (thread->path_rests) { /* its end stands there */
+        ask.name_at = (__u64)side->address + TALLY_NAME - length;
+        ask.hash = mix(hash_name(side->address, TALLY_NAME, TALLY_NAME / 8) + length, ask.hash);
+    }
     return tally_in(&ask, TALLY_REGION_PATH);
 }
 
@@ -243,7 +248,7 @@ static __always_inline void end_call(struct thread_slot *thread, __u32 slot, str
         if (thread->signal_frames)
             thread->signal_frames -= 1;
     } else if (class & CLASS_PATH_MASK) {
-        if (keep_path(thread, slot, record, class))
+        if (has_path(thread))
             tally_path(thread, slot, record);
     } else if (address_call(class)) {
         if (end_address(thread, slot, record, address_call(class)))
@@ -393,6 +398,8 @@ int BPF_PROG(record_exit, struct pt_regs *regs, long ret)
     keep_call(thread, &thread->call[(thread->syscalls - 1) & 1], thread->after);
     __u32 class = READ_AGAIN(thread->after);
     struct syscall_record *record = &thread->call[(READ_AGAIN(thread->syscalls) - 1) & 1];
+    if (class & CLASS_PATH_MASK) /* before the call is over for who reads it */
+        keep_path(thread, slot, record, class);
     thread->in_call = 0;
     if (is_notable(record, class))
         tally_call(thread, record, class);

@@ -1,6 +1,6 @@
 // Counts what became of the events that are kept beside the calls: paths, growth of memory, signals, lineage.  Each
-// event that happened is in exactly one account: kept, overwritten by newer ones, left out by the rule, cut, unreadable
-// … Internal to capture/.
+// event that happened is in exactly one account: kept, overwritten by newer ones, left out by the rule or with its
+// call, cut, unreadable … Internal to capture/.
 #pragma once
 
 #include "capture/collect/snapshot.h"

@@ -105,7 +105,7 @@ private:
         if (process_.entry)
             loss("io_uring requests", "more were in flight than there is room for", process_.entry->requests_unseen);
         loss("io_uring requests", "no memory was left for them ([record] calls)", requests_lost);
-        loss("paths", "longer than the recorder keeps", paths_cut);
+        loss("paths", "longer than PATH_MAX, or there was no memory for the rest", paths_cut);
         loss("paths", "not readable in the process's memory", paths_faulted);
     }
 

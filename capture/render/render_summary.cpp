@@ -65,7 +65,10 @@ private:
     void take(std::string_view text, std::uint64_t tid) {
         // most lines are of neither sort: not worth a parser
         const bool own = of_thread.size() < calls_shown && text.find(fmt::format("\"tid\":{},", tid)) != text.npos;
-        const bool open = opened.size() < opens_shown && text.find("\"kind\":\"open\"") != text.npos;
+        // by a call, or one that is long ago and remembered as a fact
+        const bool open = opened.size() < opens_shown &&
+                          (text.find("\"kind\":\"open\"") != text.npos ||
+                           (text.find("\"fact\":\"path\"") != text.npos && text.find("\"name\":\"open") != text.npos));
         const bool word = words.size() < words_ && text.find("\"kind\":\"log\"") != text.npos &&
                           text.find("\"source\":\"kernel\"") == text.npos;
         if (!own && !open && !word)

@@ -1,10 +1,8 @@
 // timeline.jsonl: one line for every recorded event, exactly one for every call.
 //
-// A call can have left up to three records (syscall, open, memory), tied by thread and start_ns, in
-// rings of different lengths.  Its line is made from those that are left:
-//   the syscall record:  kind "open" (open, openat, openat2, creat) or "syscall"; path and
-//                        "memory" beside it
-//   an open record only: the same kinds, with the arguments the record knows
+// A call can have left two records (syscall, memory), tied by thread and start_ns, in rings of different lengths.  Its
+// line is made from those that are left:
+//   the syscall record:   kind "open" (open, openat, openat2, creat) or "syscall"; path and "memory" beside it
 //   a memory record only: kind "alloc"
 // A request of io_uring is no call and has a line of its own, of kind "request".
 #include "capture/decode/decode.h"

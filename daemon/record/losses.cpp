@@ -26,7 +26,7 @@ const char *loss_name(int place) {
     case bpf::LOSS_WATCH_EVENT:
         return "ring buffer: watch question";
     case bpf::LOSS_PATH_CUT:
-        return "paths: longer than PATH_MAX";
+        return "paths: longer than PATH_MAX, or no memory for the rest";
     case bpf::LOSS_PATH_FAULT:
         return "paths: not readable";
     case bpf::LOSS_FREE_SLOT:

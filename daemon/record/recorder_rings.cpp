@@ -82,19 +82,20 @@ std::uint64_t keep_wanted(std::vector<capture::Request> &requests, const CallsWa
     return too_old + too_new;
 }
 
-// Of the call in flight; none if that names no path.
-std::optional<PathPiece> path_in_flight(const bpf::thread_slot &thread, const bpf::thread_side &side) {
+// Of the call that the slot has; none if that names no path.
+std::optional<PathPiece> path_in_slot(const bpf::thread_slot &thread, const bpf::thread_side &side) {
     const bpf::syscall_record &call = thread.call[(thread.syscalls - 1) & 1];
     // `after` is set a moment after the call has begun
-    if (!thread.in_call || !(thread.after >> CLASS_PATH_SHIFT & CLASS_PATH_MASK) ||
+    if (!(thread.after >> CLASS_PATH_SHIFT & CLASS_PATH_MASK) ||
         !capture::path_argument(call.nr, call.flags & bpf::SYSCALL_COMPAT, true))
         return std::nullopt;
     PathPiece piece{.path = {.start_ns = call.start_ns, .status = bpf::PATH_PENDING}};
+    piece.path.how_flags = thread.after & CLASS_OPEN_HOW ? side.open_flags : 0;
     if (thread.path_of != static_cast<__u32>(thread.syscalls))
         return piece;
-    piece.path.bytes.assign(side.path, std::min<std::size_t>(thread.path_length, PATH_HEAD_LEN));
+    constexpr std::size_t head = PATH_HEAD_LEN - 1;
+    piece.path.bytes.assign(side.path, thread.path_rests ? head : std::min<std::size_t>(thread.path_length, head));
     piece.path.status = thread.path_is_cut ? bpf::PATH_CUT : bpf::PATH_KEPT;
-    piece.path.how_flags = thread.after & CLASS_OPEN_HOW ? side.open_flags : 0;
     piece.rests_before = thread.path_rests;
     return piece;
 }
@@ -107,6 +108,24 @@ std::optional<capture::CallAddress> address_in_flight(const bpf::thread_slot &th
         return std::nullopt;
     return capture::CallAddress{thread.call[(thread.syscalls - 1) & 1].start_ns,
                                 {side.address, std::min<std::size_t>(thread.address_length, ADDRESS_MAX_LEN)}};
+}
+
+// The first `count` calls of those, and what was kept of them: a living thread has gone on since it was looked at.
+void keep_first(Unpacked &unpacked, std::size_t count) {
+    if (unpacked.calls.size() <= count)
+        return;
+    unpacked.calls.resize(count);
+    const std::uint64_t last_ns = count ? unpacked.calls.back().start_ns : 0;
+    const auto is_later = [last_ns](const auto &extra) { return extra.start_ns > last_ns; };
+    std::erase_if(unpacked.addresses, is_later);
+    std::erase_if(unpacked.events, is_later);
+    std::erase_if(unpacked.payloads, is_later);
+    // pieces before the first that goes are of the call after the last
+    unpacked.paths.erase(std::ranges::find_if(unpacked.paths,
+                                              [last_ns](const PathPiece &piece) {
+                                                  return !piece.which && piece.path.start_ns > last_ns;
+                                              }),
+                         unpacked.paths.end());
 }
 
 // Nothing that is read below this may be older than what was read above it: the kernel side writes in that order.
@@ -175,9 +194,14 @@ void Recorder::read_calls(std::uint32_t slot, capture::ThreadRings &rings, const
                           const bpf::thread_side *side) const {
     const bpf::thread_slot &thread = rings.slot;
     std::vector<PathPiece> paths; // newest first
-    if (auto path = side ? path_in_flight(thread, *side) : std::nullopt)
-        paths.push_back(std::move(*path));
-    const std::uint64_t over = thread.syscalls - (thread.in_call ? 1 : 0); // calls of which the packed form is wanted
+    const auto add_path_in_slot = [&] {
+        if (auto path = side ? path_in_slot(thread, *side) : std::nullopt)
+            paths.push_back(std::move(*path));
+    };
+    bool in_slot = thread.in_call != 0; // the last call is taken from there
+    if (in_slot)
+        add_path_in_slot();
+    std::uint64_t over = thread.syscalls - (in_slot ? 1 : 0); // calls of which the packed form is wanted
     GatheredCalls gathered(wanted);
     std::uint64_t begins = over;
     std::optional<std::uint32_t> newer; // serial of the one before
@@ -188,19 +212,25 @@ void Recorder::read_calls(std::uint32_t slot, capture::ThreadRings &rings, const
             (newer && copy->serial != *newer - 1))
             break;
         Unpacked unpacked = unpack(*copy);
-        std::vector<bpf::syscall_record> &calls = unpacked.calls;
+        const std::vector<bpf::syscall_record> &calls = unpacked.calls;
         const bool is_newest = !newer;
         newer = copy->serial;
         if (calls.size() != copy->filled >> 32 || (!is_newest && copy->first + calls.size() != begins))
             break;
-        if (is_newest) { // it has been written to since
-            calls.resize(std::min<std::size_t>(calls.size(), over - copy->first));
+        if (is_newest) {
+            // one whose entry was not seen is counted before it is packed
+            if (!in_slot && copy->first + calls.size() + 1 == over) {
+                in_slot = true;
+                --over;
+                add_path_in_slot();
+            }
+            keep_first(unpacked, over > copy->first ? over - copy->first : 0);
             if (copy->first + calls.size() != over)
                 break; // what was over is not here: it found no segment
         }
         begins = copy->first;
         at = copy->prev;
-        gathered.add_older(std::move(calls));
+        gathered.add_older(std::move(unpacked.calls));
         std::ranges::move(std::views::reverse(unpacked.paths), std::back_inserter(paths));
         std::ranges::move(std::views::reverse(unpacked.addresses), std::back_inserter(rings.addresses));
         std::ranges::move(std::views::reverse(unpacked.events), std::back_inserter(rings.events));
@@ -216,7 +246,7 @@ void Recorder::read_calls(std::uint32_t slot, capture::ThreadRings &rings, const
     rings.paths = join_paths(std::move(paths));
     if (auto address = side ? address_in_flight(thread, *side) : std::nullopt)
         rings.addresses.push_back(std::move(*address));
-    if (thread.in_call)
+    if (in_slot)
         rings.syscalls.push_back(thread.call[(thread.syscalls - 1) & 1]);
     keep_those_of_calls(rings);
 }
@@ -241,11 +271,11 @@ std::optional<capture::ThreadRings> Recorder::read(std::uint32_t slot, std::uint
     std::memcpy(&side, impl_->sides.element<bpf::thread_side>(slot), sizeof(side));
     in_this_order();
     const bpf::thread_slot after = header(slot);
-    // A living thread goes on writing: what it may have overwritten meanwhile is left out.
     read_calls(slot, rings, wanted, after.syscalls == rings.slot.syscalls ? &side : nullptr);
     const std::uint64_t grown = std::min<std::uint64_t>(rings.slot.memory_events, MEMORY_RECORDS);
     for (std::uint64_t index = rings.slot.memory_events - grown; index < rings.slot.memory_events; ++index)
         rings.memory.push_back(side.memory[index & (MEMORY_RECORDS - 1)]);
+    // A living thread goes on writing: what it may have overwritten meanwhile is left out.
     drop_oldest(rings.memory, grown == MEMORY_RECORDS ? after.memory_events - rings.slot.memory_events : 0);
     if (header(slot).generation != generation)
         return std::nullopt;

@@ -42,7 +42,7 @@ TEST(MemoryPlan, CountsEveryMapThatConfigurationSizes) {
     record.processes = 100;
     record.ring_buffer = 1 << 20;
     const auto plan = plan_memory(record, 32767);
-    EXPECT_EQ(plan.rings, 1000u * (448 + 9096));
+    EXPECT_EQ(plan.rings, 1000u * (448 + 2192));
     EXPECT_EQ(plan.calls_kept, record.calls);
     EXPECT_EQ(plan.facts, record.facts / sizeof(bpf::tally_set) * sizeof(bpf::tally_set));
     EXPECT_EQ(plan.thread_tables, 4u * 32768 + 8u * 16384);

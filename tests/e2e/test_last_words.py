@@ -9,6 +9,7 @@ import pytest
 
 from lib.cgroup import cgroup, inside
 from lib.daemon import Daemon
+from lib.journal import journal
 from lib.victims import start
 from lib.wait import PATIENCE, until
 
@@ -45,13 +46,6 @@ print("ready", os.getpid(), flush=True)
 sys.stdin.readline()
 ctypes.string_at(0)
 """
-
-
-def journal(*match):
-    said = subprocess.run(
-        ["journalctl", "-q", "--no-pager", "-a", "-o", "cat", *match], capture_output=True, check=True, timeout=PATIENCE
-    )
-    return said.stdout.decode(errors="replace").splitlines()
 
 
 def in_unit(directory, *argv):
