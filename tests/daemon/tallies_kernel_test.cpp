@@ -122,6 +122,21 @@ TEST_F(TalliesInKernel, OfALongPathTheEnd) {
     }
 }
 
+// Of one that has no room where the slot keeps it, too; so two that begin alike are two.
+TEST_F(TalliesInKernel, OfAVeryLongPathTheEnd) {
+    const std::string begin = "/no/such/" + std::string(2000, 'd');
+    for (const char *name : {"/one", "/two"}) {
+        const std::string path = begin + name;
+        for (int i = 0; i < 3; ++i)
+            EXPECT_EQ(::open(path.c_str(), O_RDONLY), -1);
+        const auto found = of_name(mine(bpf::TALLY_PATH), path.substr(path.size() - TALLY_NAME));
+        ASSERT_THAT(found, SizeIs(1)) << name;
+        EXPECT_EQ(found[0].met, 3u);
+        EXPECT_EQ(found[0].length, path.size());
+        EXPECT_TRUE(found[0].flags & bpf::TALLY_NAME_CUT);
+    }
+}
+
 TEST_F(TalliesInKernel, EachPeerOnce) {
     Bound bound(SOCK_STREAM);
     auto &[listener, address, length, at] = bound;

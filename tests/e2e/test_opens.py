@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import re
 
 import pytest
 
@@ -120,3 +121,5 @@ def test_no_open_is_shown_whose_later_calls_are_not_known(daemon):
     assert counts["opens_kept"] == len(incident.opens(died.pid)) == 0
     facts = [json.loads(line) for line in incident.text("facts.jsonl").splitlines()]
     assert "/etc/hostname" in {fact["what"] for fact in facts if fact["kind"] == "path"}
+    (opened,) = re.findall(r"^ *opened +(.*)$", incident.text("summary.txt"), re.M)
+    assert "/etc/hostname" in opened, "a fact stands in for it"
