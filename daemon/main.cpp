@@ -35,6 +35,7 @@ int main(int argc, char **argv) {
         return incident::daemon::check(*options);
     set_up_log(options->foreground);
     incident::daemon::reserve_stack();
+    incident::daemon::share_arenas();
     incident::daemon::hold_memory_reserve();
     ::umask(0027); // what is made here says its mode itself, with a group's rights at most
     auto daemon = incident::daemon::Daemon::start(*options);

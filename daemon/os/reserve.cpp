@@ -1,5 +1,6 @@
 #include "daemon/os/reserve.h"
 
+#include <malloc.h>
 #include <sys/mman.h>
 
 #include <mutex>
@@ -39,6 +40,10 @@ void give_up_reserve() {
     volatile char stack[needed]; // NOLINT(cppcoreguidelines-pro-type-member-init): only touched
     for (std::size_t at = 0; at < needed; at += page)
         stack[at] = 0;
+}
+
+void share_arenas() {
+    ::mallopt(M_ARENA_MAX, 2);
 }
 
 bool hold_memory_reserve() {

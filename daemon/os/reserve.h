@@ -8,6 +8,11 @@ namespace incident::daemon {
 // Has the kernel give 512 KiB of stack now: to grow it where there is no memory would be a SIGSEGV, not an error.
 void reserve_stack();
 
+// Has all threads share two of malloc's arenas.  glibc makes one for each thread that meets another there, up to eight
+// a CPU, and each holds on to what it has once needed (mallopt(3), M_ARENA_MAX).  For the start, before there are
+// threads.
+void share_arenas();
+
 // Of address space: what an incident needs until it is written, or is known to have failed.
 constexpr std::size_t memory_reserve = 16 * 1024 * 1024;
 

@@ -1,12 +1,15 @@
 #include "daemon/os/reserve.h"
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <memory>
 #include <new>
@@ -35,6 +38,49 @@ bool can_have(std::size_t bytes) {
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // who end a program that gets no memory
+
+// Of malloc in this process (malloc_info(3)).
+std::size_t arenas() {
+    char *text = nullptr;
+    std::size_t length = 0, count = 0;
+    FILE *const file = ::open_memstream(&text, &length);
+    ::malloc_info(0, file);
+    std::fclose(file);
+    for (const char *at = text; (at = std::strstr(at, "<heap nr=")); ++at)
+        ++count;
+    std::free(text);
+    return count;
+}
+
+// Threads that keep meeting in malloc.
+void crowd() {
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 16; ++i)
+        threads.emplace_back([] {
+            for (int k = 0; k < 2000; ++k)
+                can_have(3000);
+        });
+    for (auto &thread : threads)
+        thread.join();
+}
+
+TEST(Arenas, AreSharedByAllThreads) {
+    GTEST_FLAG_SET(death_test_style, "threadsafe"); // in a process of its own
+    EXPECT_EXIT(
+        {
+            share_arenas();
+            crowd();
+            std::exit(arenas() <= 2 ? 0 : 1);
+        },
+        testing::ExitedWithCode(0), "");
+    EXPECT_EXIT(
+        {
+            crowd();
+            std::exit(arenas() > 2 ? 0 : 1);
+        },
+        testing::ExitedWithCode(0), "")
+        << "and would not be otherwise";
+}
 
 constexpr std::size_t half = memory_reserve / 2;
 
