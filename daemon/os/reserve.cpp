@@ -43,7 +43,7 @@ void give_up_reserve() {
 }
 
 void share_arenas() {
-    ::mallopt(M_ARENA_MAX, 2);
+    ::mallopt(M_ARENA_MAX, 2); // NOLINT(concurrency-mt-unsafe): there is one thread
 }
 
 bool hold_memory_reserve() {
