@@ -13,6 +13,7 @@
 #include <fstream>
 #include <memory>
 #include <new>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -65,6 +66,7 @@ void crowd() {
 }
 
 TEST(Arenas, AreSharedByAllThreads) {
+    const std::string style = GTEST_FLAG_GET(death_test_style);
     GTEST_FLAG_SET(death_test_style, "threadsafe"); // in a process of its own
     EXPECT_EXIT(
         {
@@ -80,6 +82,7 @@ TEST(Arenas, AreSharedByAllThreads) {
         },
         testing::ExitedWithCode(0), "")
         << "and would not be otherwise";
+    GTEST_FLAG_SET(death_test_style, style);
 }
 
 constexpr std::size_t half = memory_reserve / 2;
