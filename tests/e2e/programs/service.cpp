@@ -1,4 +1,5 @@
-// service MODE PORT: connects to a database, says so, and waits for a line; then crash, slow, or grow (until it is ended).
+// service MODE PORT: connects to a database, says so, and waits for a line; then crash, slow, or grow (until it is
+// ended).
 #include <arpa/inet.h>
 #include <unistd.h>
 
@@ -7,8 +8,7 @@
 #include <cstring>
 #include <string>
 
-static int connected(int port)
-{
+static int connected(int port) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_port = htons(static_cast<unsigned short>(port));
@@ -19,8 +19,7 @@ static int connected(int port)
     return database;
 }
 
-int main(int, char **argv)
-{
+int main(int, char **argv) {
     const std::string mode = argv[1];
     const int database = connected(atoi(argv[2]));
     printf("service: connected to the database\nservice: waiting for work\nready %d\n", getpid());
