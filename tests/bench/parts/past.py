@@ -7,6 +7,7 @@ import json
 import os
 import pwd
 import signal
+import socket
 import subprocess
 import time
 from contextlib import contextmanager, suppress
@@ -31,11 +32,11 @@ def quiet(*argv, **options):
 
 @contextmanager
 def ended(process):
+    """Asked to, for one that is killed leaves others behind."""
     try:
         yield process
     finally:
-        with suppress(ProcessLookupError):
-            process.kill()
+        process.terminate()
         process.wait(PATIENCE)
 
 
@@ -43,23 +44,23 @@ def ended(process):
 def nginx(bench, program):
     """One worker that serves a small file; yields the command that loads it."""
     directory = bench.directory("nginx")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
     (directory / "index.html").write_text("<p>" + "x" * 600 + "</p>")
     (directory / "conf").write_text(
         f"daemon off; worker_processes 1; pid {directory}/pid; error_log {directory}/error.log; user root;\n"
         "events { worker_connections 512; }\n"
-        f"http {{ access_log {directory}/access.log; server {{ listen 127.0.0.1:18099; root {directory}; }} }}\n"
+        f"http {{ access_log {directory}/access.log; server {{ listen 127.0.0.1:{port}; root {directory}; }} }}\n"
     )
-    with ended(quiet(program, "-p", directory, "-c", directory / "conf")) as process:
+    with ended(quiet(program, "-p", directory, "-c", directory / "conf")):
         until((directory / "pid").exists, "nginx to listen")
-        yield ["wrk", "-t1", f"-c{CLIENTS}", "http://127.0.0.1:18099/index.html", "-d"]
-        process.terminate()
+        yield ["wrk", "-t1", f"-c{CLIENTS}", f"http://127.0.0.1:{port}/index.html", "-d"]
 
 
 @contextmanager
 def redis_loaded(bench, program):
-    with redis(bench, program) as socket:
-        # -t and not -n: the load ends with the server
-        yield ["redis-benchmark", "-s", socket, "-c", str(CLIENTS), "-t", "get,set", "-l", "-q"]
+    with redis(bench, program) as path:
+        yield ["redis-benchmark", "-s", path, "-c", str(CLIENTS), "-t", "get,set", "-l", "-q"]
 
 
 @contextmanager
@@ -68,15 +69,16 @@ def mariadb(bench, program):
     directory = bench.directory("mariadb")
     os.chown(directory, user.pw_uid, user.pw_gid)
     open_to_others(directory.parent)
-    data, socket = directory / "data", directory / "socket"
+    data, path = directory / "data", directory / "socket"
     made = ["mariadb-install-db", f"--datadir={data}", "--user=mysql", "--auth-root-authentication-method=normal"]
     subprocess.run(made, check=True, capture_output=True)
-    options = [f"--datadir={data}", f"--socket={socket}", "--skip-networking", "--user=mysql", f"--pid-file={directory}/pid"]
+    options = [f"--datadir={data}", f"--socket={path}", "--skip-networking", "--user=mysql", f"--pid-file={directory}/pid"]
     with ended(quiet(program, "--no-defaults", *options)):
-        until(socket.exists, "mariadbd to listen")
-        statement = "--query=select benchmark(1,1), user, host from mysql.user"
+        until(path.exists, "mariadbd to listen")
         # far more than it can make until it is killed
-        yield ["mysqlslap", f"--socket={socket}", "-uroot", statement, f"--concurrency={CLIENTS}", "--iterations=100000", "--number-of-queries=100000"]
+        load = [f"--concurrency={CLIENTS}", "--iterations=1", "--number-of-queries=1000000000"]
+        select = "--query=select host, user from global_priv"
+        yield ["mysqlslap", f"--socket={path}", "-uroot", "--create-schema=mysql", "--no-drop", select, *load]
 
 
 @contextmanager
@@ -103,10 +105,15 @@ def cpu_ticks(pid):
     return 0
 
 
+def comm(pid):
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    return None
+
+
 def busiest(name):
-    """The process of that program that takes most CPU time."""
-    pids = [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
-    named = [pid for pid in pids if os.path.basename(os.path.realpath(f"/proc/{pid}/exe")) == name]
+    """The process of that name that takes most CPU time."""
+    named = [int(entry) for entry in os.listdir("/proc") if entry.isdigit() and comm(entry) == name]
     before = {pid: cpu_ticks(pid) for pid in named}
     time.sleep(1)
     return max(named, key=lambda pid: cpu_ticks(pid) - before[pid])
