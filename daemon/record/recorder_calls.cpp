@@ -100,7 +100,7 @@ std::optional<capture::CallAddress> address_in_flight(const bpf::thread_slot &th
     if (!thread.in_call || thread.address_of != static_cast<__u32>(thread.syscalls) || !thread.address_length ||
         (call != bpf::ADDRESS_GIVEN && call != bpf::ADDRESS_TO))
         return std::nullopt;
-    return capture::CallAddress{thread.call[(thread.syscalls - 1) & 1].start_ns,
+    return capture::CallAddress{call_in_slot(thread).start_ns,
                                 {side.address, std::min<std::size_t>(thread.address_length, ADDRESS_MAX_LEN)}};
 }
 
@@ -157,8 +157,8 @@ void Recorder::read_calls(std::uint32_t slot, capture::ThreadRings &rings, const
         if (calls.size() != copy->filled >> 32 || (!is_newest && copy->first + calls.size() != begins))
             break;
         if (is_newest) {
-            // one whose entry was not seen is counted before it is packed
-            if (!in_slot && copy->first + calls.size() + 1 == over) {
+            // one whose entry was not seen is counted before it is packed; one that found no segment counts as lost
+            if (!in_slot && !thread.unkept && copy->first + calls.size() + 1 == over) {
                 in_slot = true;
                 --over;
                 add_path_in_slot();
