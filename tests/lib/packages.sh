@@ -36,7 +36,7 @@ TEST_PACKAGES=(
 # What tests/bench measures with: servers and their load, and the tools that record the same.
 BENCH_PACKAGES=(
     "${RUN_PACKAGES[@]}" gcc libc6-dev libbpf-dev binutils
-    sysbench redis-server redis-tools postgresql-15 strace linux-perf bpftrace
+    sysbench redis-server redis-tools postgresql-15 nginx-light wrk mariadb-server strace linux-perf bpftrace
     python3-pytest # what starts daemons and servers is the tests'
 )
 
@@ -47,28 +47,21 @@ missing_packages() {
     done
 }
 
-# redis-server's package starts a service where it can; the tests bring their own.
-stop_redis_service() {
+# Some packages start a service where they can; the tests and benchmarks bring their own.
+stop_service() {
     if [ -d /run/systemd/system ]; then
-        systemctl disable --now redis-server.service
-    elif [ -x /etc/init.d/redis-server ]; then
-        /etc/init.d/redis-server stop
+        systemctl disable --now "$1.service"
+    elif [ -x "/etc/init.d/$1" ]; then
+        "/etc/init.d/$1" stop
     fi
 }
 
-# postgresql's package makes a cluster and starts it; the tests bring their own.
+# postgresql's package makes a cluster and starts it.
 stop_postgresql_service() {
     if [ -d /run/systemd/system ]; then
         systemctl disable --now postgresql.service
     elif command -v pg_ctlcluster >/dev/null; then
         pg_ctlcluster 15 main stop || true # not running: so much the better
-    fi
-}
-
-# debuginfod's package may start a server; the tests bring their own.
-stop_debuginfod_service() {
-    if [ -d /run/systemd/system ]; then
-        systemctl disable --now debuginfod.service
     fi
 }
 
@@ -81,12 +74,12 @@ install_packages() {
     export DEBIAN_FRONTEND=noninteractive
     apt-get update -q
     apt-get install -q -y --no-install-recommends "${missing[@]}"
-    if [[ " ${missing[*]} " == *" redis-server "* ]]; then
-        stop_redis_service
-    fi
-    if [[ " ${missing[*]} " == *" debuginfod "* ]]; then
-        stop_debuginfod_service
-    fi
+    local service
+    for service in redis-server debuginfod nginx mariadb; do
+        if [[ " ${missing[*]} " == *" $service"[-\ ]* ]]; then
+            stop_service "$service"
+        fi
+    done
     if [[ " ${missing[*]} " == *" postgresql-15 "* ]]; then
         stop_postgresql_service
     fi

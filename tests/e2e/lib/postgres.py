@@ -54,7 +54,8 @@ class Postgres:
 
 
 @contextmanager
-def postgres(directory):
+def postgres(directory, prefix=()):
+    """prefix: a command that starts it."""
     if not BIN.is_dir():
         pytest.skip("postgresql-15 is not installed")
     server = Postgres(str(directory))
@@ -63,7 +64,7 @@ def postgres(directory):
     data = str(directory / "data")
     assert server.as_postgres(str(BIN / "initdb"), "-D", data, "-A", "trust", "--no-sync").wait(PATIENCE) == 0
     options = ["-c", "listen_addresses=", "-c", f"unix_socket_directories={directory}", "-c", "fsync=off"]
-    process = server.as_postgres(SERVER, "-D", data, *options)
+    process = server.as_postgres(*prefix, SERVER, "-D", data, *options)
     try:
         until(lambda: server.query("select 1") == "1", "PostgreSQL to answer")
         yield server
