@@ -83,7 +83,8 @@ static_assert(operations[IORING_OP_SYNC_FILE_RANGE] == "sync_range" &&
 constexpr unsigned read_multishot = 49, ftruncate_op = 55, bind_op = 56, listen_op = 57;
 
 // A field of the entry that is an argument of the call; Nothing: the call's argument is 0.
-enum class Field { Nothing, Fd, Address, Offset, Length, Flags };
+// Wide…: that field, which has room for 64 bits, or if it is 0 the length (io_uring/advise.c).
+enum class Field { Nothing, Fd, Address, Offset, Length, Flags, WideAddress, WideOffset };
 struct SameCall {
     unsigned operation;
     long number;
@@ -102,8 +103,8 @@ constexpr SameCall same_calls[] = {
     {IORING_OP_SYNC_FILE_RANGE, SYS_sync_file_range, {Fd, Offset, Length, Flags}},
     {IORING_OP_FALLOCATE, SYS_fallocate, {Fd, Length, Offset, Address}},
     {ftruncate_op, SYS_ftruncate, {Fd, Offset}},
-    {IORING_OP_FADVISE, SYS_fadvise64, {Fd, Offset, Length, Flags}},
-    {IORING_OP_MADVISE, SYS_madvise, {Address, Length, Flags}},
+    {IORING_OP_FADVISE, SYS_fadvise64, {Fd, Offset, WideAddress, Flags}},
+    {IORING_OP_MADVISE, SYS_madvise, {Address, WideOffset, Flags}},
     {IORING_OP_OPENAT, SYS_openat, {Fd, Address, Flags, Length}},
     {IORING_OP_OPENAT2, SYS_openat2, {Fd, Address, Offset, Length}},
     {IORING_OP_CLOSE, SYS_close, {Fd}},
@@ -158,6 +159,10 @@ __u64 field(const bpf::io_request &request, Field which) {
         return request.length;
     case Flags:
         return request.op_flags;
+    case WideAddress:
+        return request.address ? request.address : request.length;
+    case WideOffset:
+        return request.offset ? request.offset : request.length;
     case Nothing:
         break;
     }
@@ -190,6 +195,8 @@ std::optional<bpf::syscall_record> request_as_call(const bpf::io_request &reques
     call.duration_ns = request.duration_ns;
     call.ret = request.result;
     call.nr = static_cast<__s32>(same->number);
+    if (operation_of(request) == IORING_OP_FSYNC && (request.op_flags & IORING_FSYNC_DATASYNC))
+        call.nr = SYS_fdatasync;
     std::ranges::transform(same->arguments, call.args, [&](Field which) { return field(request, which); });
     return call;
 }

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <linux/io_uring.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 
 #include <fcntl.h>
 
@@ -56,6 +57,25 @@ TEST(IoRequest, IsShownAsTheCallThatDoesTheSame) {
     EXPECT_THAT(decoded(accepting).args, ElementsAre("7", "0x7f0000001000", "0x1000", "SOCK_CLOEXEC"));
     EXPECT_THAT(decoded(request(IORING_OP_CLOSE)).args, ElementsAre("7"));
     EXPECT_THAT(decoded(request(IORING_OP_NOP)).args, IsEmpty());
+}
+
+// Their length has 64 bits in a field of its own, or 32 in the usual one.
+TEST(IoRequest, OfAdviceHasTheLengthThatItIsAbout) {
+    bpf::io_request advice = request(IORING_OP_FADVISE);
+    EXPECT_EQ(request_as_call(advice)->args[2], 0x7f0000001000u);
+    advice.address = 0;
+    EXPECT_EQ(request_as_call(advice)->args[2], 512u);
+    advice = request(IORING_OP_MADVISE);
+    EXPECT_EQ(request_as_call(advice)->args[1], 4096u);
+    advice.offset = 0;
+    EXPECT_EQ(request_as_call(advice)->args[1], 512u);
+}
+
+TEST(IoRequest, OfDataAloneIsFdatasync) {
+    bpf::io_request sync = request(IORING_OP_FSYNC);
+    EXPECT_EQ(request_as_call(sync)->nr, SYS_fsync);
+    sync.op_flags = IORING_FSYNC_DATASYNC;
+    EXPECT_EQ(request_as_call(sync)->nr, SYS_fdatasync);
 }
 
 TEST(IoRequest, WithoutSuchACallHasWhatItsEntrySays) {
