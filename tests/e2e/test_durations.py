@@ -53,6 +53,8 @@ def test_a_handler_returns_once(watcher, returns):
 
 
 def test_calls_of_the_32_bit_table(watcher, returns):
+    if run(returns, "table").status != 0:
+        pytest.skip("this kernel takes no calls of the 32-bit table (ia32_emulation)")
     calls, incident, _ = died(watcher, returns, "compat", "5")
     old = [call for call in calls if call.get("compat")]
     assert names(old) == ["getppid"] * 5 + ["fork"]

@@ -1,5 +1,6 @@
 /* Calls whose return looks unlike their entry; ends in a null write unless said otherwise.
  *   returns signals N   a handler is entered and left N times
+ *   returns table      one getppid call of the 32-bit table, and lives: whether the kernel has it
  *   returns compat N    N getppid calls of the 32-bit table, and a fork of it
  *   returns forks N     N children made with each of fork, vfork and clone; nobody else calls waitid
  *   returns brk BYTES   the break grows by so much, twice
@@ -63,6 +64,8 @@ int main(int argc, char **argv) {
         signal(SIGUSR1, handle);
         for (long i = 0; i < count; i++)
             syscall(SYS_tgkill, getpid(), getpid(), SIGUSR1);
+    } else if (!strcmp(what, "table")) {
+        return int80(GETPPID_IA32, 0) != getppid();
     } else if (!strcmp(what, "compat")) {
         for (long i = 0; i < count; i++)
             int80(GETPPID_IA32, 0);

@@ -64,6 +64,7 @@ qemu_snapshot() {
     SAVED=$IMAGE_DIR/$(qemu_state_name)
     if [ -d "$SAVED" ]; then touch "$SAVED"; return; fi
     dir=$SAVED.new
+    rm -rf "$dir" # of a run that was killed
     mkdir -p "$dir"/{host,build,source,install,zfs}
     qemu_disks "$dir"
     mkfifo "$dir/monitor"
