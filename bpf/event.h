@@ -25,7 +25,7 @@ namespace incident::bpf
 #endif
 
 /* Layout version of everything below. */
-#define EVENT_LAYOUT 17
+#define EVENT_LAYOUT 18
 
 #define COMM_LEN 16
 #define LIMITS 16 /* RLIM_NLIMITS */
@@ -346,6 +346,7 @@ enum event_kind {
     EVENT_PERMIT = 22,   /* struct trigger_head: may the kernel side make this process dump core by itself? */
     EVENT_LATENCY = 20,  /* struct latency_event: a probed call is over and took too long */
     EVENT_CODE = 23,     /* struct event_header: the process is about to run code that its dynamic loader has mapped */
+    EVENT_MODULE = 24,   /* struct module_event: a process has mapped code of a file for the first time */
     EVENT_TXG = 21,      /* struct txg_event: a sync of a ZFS pool that took long has returned */
 };
 
@@ -461,6 +462,22 @@ struct maps_event {
     __u16 cut;  /* the walk ended early: mappings are missing */
     char names[MAPS_NAMES_LEN];
     struct maps_entry entry[MAPS_ENTRIES];
+};
+
+/* A file, as far as the kernel can tell one from another. */
+struct module_key {
+    __u64 inode;
+    __u64 size;
+    __u32 device;     /* of the superblock, MKDEV: 12 bits of the major number above 20 of the minor */
+    __u32 generation; /* of the inode: another for another file that is given its number */
+};
+
+struct module_event {
+    struct event_header h;
+    struct module_key key;
+    __u64 start; /* of the mapping */
+    __u32 uid;   /* real user id of the process */
+    __u32 pad;
 };
 
 enum window_status { WINDOW_UNUSED = 0, WINDOW_READ = 1, WINDOW_ABSENT = 2, WINDOW_PARTIAL = 3 };
@@ -1058,6 +1075,7 @@ EVENT_ASSERT(sizeof(struct vma_record) == 112);
 EVENT_ASSERT(sizeof(struct memory_window) == 272);
 EVENT_ASSERT(sizeof(struct maps_entry) == 48);
 EVENT_ASSERT(sizeof(struct maps_event) == 72 + MAPS_NAMES_LEN + MAPS_ENTRIES * 48);
+EVENT_ASSERT(sizeof(struct module_event) == 56 + 40);
 EVENT_ASSERT(sizeof(struct pointers_event) == 64 + POINTER_WINDOWS * 272);
 EVENT_ASSERT(sizeof(struct returns_event) == 72 + PENDING_RETURNS * 16);
 EVENT_ASSERT(sizeof(struct user_registers) == 192);

@@ -241,6 +241,12 @@ int BPF_PROG(record_enter, struct pt_regs *regs, long nr)
     return 0;
 }
 
+/* Whether the mmap(2) has mapped code of a file. */
+static __always_inline int maps_code(const struct syscall_record *record)
+{
+    return (record->args[2] & MAPPED_EXEC) && (__s32)record->args[4] >= 0 && record->ret > 0;
+}
+
 /* What the return of a call adds besides its record. */
 static __always_inline void end_call(struct thread_slot *thread, __u32 slot, struct syscall_record *record, __u32 class)
 {
@@ -255,6 +261,10 @@ static __always_inline void end_call(struct thread_slot *thread, __u32 slot, str
             tally_peer(thread, slot, record);
     } else if (class_memory(class)) {
         end_memory(thread, slot, record, class_memory(class));
+        if (class_memory(class) == MEMORY_MMAP && maps_code(record)) {
+            struct task_struct *task = bpf_get_current_task_btf();
+            tell_of_module(task, file_of_descriptor(task, record->args[4]), record->ret);
+        }
     }
 }
 

@@ -206,3 +206,30 @@ static __always_inline void exe_path(struct task_struct *task, struct kernel_pat
     if (!walk.whole)
         path->cut = 1;
 }
+
+static __always_inline void fill_header(struct event_header *h, __u32 kind, struct task_struct *task)
+{
+    h->kind = kind;
+    h->layout = EVENT_LAYOUT;
+    h->t_ns = bpf_ktime_get_ns();
+    h->tgid = task->tgid;
+    h->tid = task->pid;
+    h->process_start_boot_ns = BPF_CORE_READ(task, group_leader, start_boottime);
+    h->thread_start_boot_ns = BPF_CORE_READ(task, start_boottime);
+    struct mm_struct *mm = BPF_CORE_READ(task, mm);
+    h->start_code = BPF_CORE_READ(mm, start_code);
+    h->start_stack = BPF_CORE_READ(mm, start_stack);
+    if (mm && !h->start_stack) /* the program is being loaded (fs/binfmt_elf.c): it is none that has run, program.h */
+        h->start_stack = 1;
+}
+
+/* Of a task that goes on meanwhile.  mm: its address space before the header was filled.  If it is another by now, the
+ * task has executed, and what was read is of no program. */
+static __always_inline void recheck_header(struct event_header *h, struct task_struct *task, struct mm_struct *mm)
+{
+    struct mm_struct *now = BPF_CORE_READ(task, mm);
+    if (now && now != mm) { /* without one it has ended, and executes nothing any more */
+        h->start_code = 0;
+        h->start_stack = 1;
+    }
+}

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "bpf/callers.bpf.h"
+#include "bpf/modules.bpf.h"
 #include "bpf/shares.bpf.h"
 
 /* What rules of that generation tell processes apart by; generation 0: all that any rules can. */
@@ -27,33 +28,6 @@ static __always_inline void make_watch_key(struct task_struct *task, struct watc
     }
     if (!generation || look_at_comm[generation & 1])
         copy_comm(key->comm, leader_of(task));
-}
-
-static __always_inline void fill_header(struct event_header *h, __u32 kind, struct task_struct *task)
-{
-    h->kind = kind;
-    h->layout = EVENT_LAYOUT;
-    h->t_ns = bpf_ktime_get_ns();
-    h->tgid = task->tgid;
-    h->tid = task->pid;
-    h->process_start_boot_ns = BPF_CORE_READ(task, group_leader, start_boottime);
-    h->thread_start_boot_ns = BPF_CORE_READ(task, start_boottime);
-    struct mm_struct *mm = BPF_CORE_READ(task, mm);
-    h->start_code = BPF_CORE_READ(mm, start_code);
-    h->start_stack = BPF_CORE_READ(mm, start_stack);
-    if (mm && !h->start_stack) /* the program is being loaded (fs/binfmt_elf.c): it is none that has run, program.h */
-        h->start_stack = 1;
-}
-
-/* Of a task that goes on meanwhile.  mm: its address space before the header was filled.  If it is another by now, the
- * task has executed, and what was read is of no program. */
-static __always_inline void recheck_header(struct event_header *h, struct task_struct *task, struct mm_struct *mm)
-{
-    struct mm_struct *now = BPF_CORE_READ(task, mm);
-    if (now && now != mm) { /* without one it has ended, and executes nothing any more */
-        h->start_code = 0;
-        h->start_stack = 1;
-    }
 }
 
 static __always_inline void note_parent(struct process_entry *process, struct task_struct *parent)
@@ -408,6 +382,7 @@ static __noinline struct thread_slot *decide_slot(struct task_struct *task, __u3
         note_key(process, &key, generation);
     if (decision == DECISION_WATCH) {
         thread->epoch = epoch;
+        tell_of_module(task, BPF_CORE_READ(task, mm, exe_file), 0);
         if ((rules & told_rules[generation & 1]) && process && process->told_epoch != epoch &&
             may_ask_daemon(task, sizeof(struct trigger_head)) && tell_daemon(task, EVENT_STARTED, rules, generation))
             process->told_epoch = epoch;

@@ -9,8 +9,10 @@
 #include "capture/collect/heap.h"
 #include "capture/collect/trigger.h"
 #include "capture/os/instant.h"
+#include "capture/os/maps.h"
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -219,6 +221,8 @@ struct IncidentInput {
     std::optional<Gap> gap; // before this run of incidentd
     CostRecord cost;
     MonotonicTime trigger_seen; // when the daemon read the trigger
+    // The name of the copy that is kept of a mapped file (capture/modules); "" none.  Empty: nobody keeps any.
+    std::function<std::string(const Mapping &mapping)> kept_copy_of;
 };
 
 } // namespace incident::capture

@@ -1,6 +1,7 @@
-// modules.json: the files of which code was mapped, with their build-ids as they were then.  By them
-// a reader knows later, or elsewhere, which files and debug files are the right ones.
+// modules.json: the files of which code was mapped, with their build-ids as they were then, and the names of the copies
+// that are kept of them.  By them a reader knows later, or elsewhere, which files and debug files are the right ones.
 #include "capture/decode/decode_text.h"
+#include "capture/modules/kept_name.h"
 #include "capture/render/render_modules.h"
 #include "capture/render/render_parts.h"
 
@@ -18,10 +19,15 @@ nlohmann::ordered_json modules_of(const RenderContext &context, const Redactor &
     for (const Mapping &mapping : modules.all()) {
         if (!mapping.execute || !mapping.is_file() || !seen.emplace(mapping.path, mapping.inode).second)
             continue;
-        const std::string &build_id = modules.build_id(mapping);
+        const auto &copy_of = context.input.kept_copy_of;
+        const std::string kept = copy_of ? copy_of(mapping) : std::string();
+        std::string build_id = modules.build_id(mapping);
+        if (build_id.empty()) // the file could not be read any more
+            build_id = build_id_in(kept);
         list.push_back({{"path", valid_utf8(redactor.text(mapping.path))},
                         {"inode", mapping.inode},
-                        {"build_id", build_id.empty() ? Json() : Json(build_id)}});
+                        {"build_id", build_id.empty() ? Json() : Json(build_id)},
+                        {"kept", kept.empty() ? Json() : Json(kept)}});
     }
     return list;
 }

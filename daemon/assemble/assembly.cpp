@@ -97,6 +97,8 @@ void Assembler::on_watch(const bpf::watch_event &event) {
     facts_.learn(event.key, facts);
     const std::uint64_t rules = rules_of(rules_.plan, rules_.rules(), facts);
     recorder_.give_decision(event.key, watch, rules, rules_.plan.generation);
+    if (watch)
+        listener_.on_watched({capture::process_of(event.h), event.key.uid});
     if (watch && (rules & rules_.plan.told())) // the kernel side would tell of it at its next system call
         listener_.on_started(facts);
 }

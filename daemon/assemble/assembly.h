@@ -59,6 +59,8 @@ public:
     virtual void on_fire(const rules::Decision &decision, Assembly &assembly) = 0;
     // A process has started, and a rule in TriggerPlan::told() is about it.
     virtual void on_started(const rules::ProcessFacts &process) = 0;
+    // It has been decided that this process is watched, and others like it are from now on.
+    virtual void on_watched(const capture::Subject &process) = 0;
     // The kernel side asks whether it may make this process dump core.
     virtual void on_permit(const bpf::trigger_head &asked) = 0;
     // An event that belongs to no assembly.  false: its rules are gone.

@@ -109,6 +109,10 @@ public:
     void give_decision(const bpf::watch_key &key, bool watch, std::uint64_t rules, std::uint32_t generation) override;
     // From now on this process is not recorded: nobody could write down what it dies of.
     void leave_out_self();
+    // The next process that maps code of that file is told of again (EVENT_MODULE).
+    void forget_module(const bpf::module_key &file);
+    // The same of all files.
+    void forget_modules();
     // Every thread is decided about again.
     void decide_again();
     // The same if a user has made it necessary more often than the kernel side does it by itself.

@@ -102,6 +102,21 @@ std::string Recorder::Impl::attach(const std::string &name) {
     return {};
 }
 
+void Recorder::forget_module(const bpf::module_key &file) {
+    // Where it is not there any more, it is told of all the same.
+    (void)bpf_map__delete_elem(impl_->skeleton->maps.modules_told, &file, sizeof file, 0);
+}
+
+void Recorder::forget_modules() {
+    const bpf_map *map = impl_->skeleton->maps.modules_told;
+    bpf::module_key key{};
+    // Keys that are added meanwhile may be left, or deleted as well.
+    for (std::uint32_t seen = 0; seen < 2 * bpf_map__max_entries(map); ++seen)
+        if (bpf_map__get_next_key(map, nullptr, &key, sizeof key) != 0 ||
+            bpf_map__delete_elem(map, &key, sizeof key, 0) != 0)
+            return;
+}
+
 void Recorder::Impl::apply_family(const Family &family, bool wanted, const std::set<std::string> &needed) {
     if (!wanted) {
         families.erase(family.kind);

@@ -4,9 +4,11 @@
 #include "daemon/watch/watches.h"
 #include "rules/files/config.h"
 
+#include <string>
+
 namespace incident::daemon {
 
-// Makes every watch and adds it to the list.
-void add_all(Watches &watches, const rules::Config &config);
+// Makes every watch and adds it to the list.  state: the daemon's directory.
+void add_all(Watches &watches, const rules::Config &config, const std::string &state);
 
 } // namespace incident::daemon

@@ -177,7 +177,7 @@ Status Daemon::start_recording() {
         .os = {}, .recorder = *recorder_, .facts = facts_, .rules = *rules_, .occur = [this](Occurrence occurrence) {
             assembler_->occur(std::move(occurrence));
         }});
-    add_all(*watches_, config_);
+    add_all(*watches_, config_, options_.state);
     costs_.emplace(*recorder_, *rules_, *watches_, config_);
     assembler_.emplace(*recorder_, *rules_, facts_, static_cast<AssemblyListener &>(*this), clock_, capture::OsRoots{},
                        boot_id_, config_.capture.deadline);
@@ -364,6 +364,10 @@ void Daemon::on_fire(const rules::Decision &decision, Assembly &assembly) {
 void Daemon::on_started(const rules::ProcessFacts &process) {
     spdlog::debug("started: {} pid {} exe {}", process.comm, process.pid, process.exe);
     watches_->started(process);
+}
+
+void Daemon::on_watched(const capture::Subject &process) {
+    watches_->each([&](Watch &watch) { watch.watched(process); });
 }
 
 bool Daemon::on_other(const bpf::event_header &header, std::span<const std::uint8_t> bytes) {

@@ -50,6 +50,7 @@ private:
     }
     void on_fire(const rules::Decision &decision, Assembly &assembly) override;
     void on_started(const rules::ProcessFacts &process) override;
+    void on_watched(const capture::Subject &process) override;
     void on_permit(const bpf::trigger_head &asked) override { dumps_->permit(asked); }
     bool on_other(const bpf::event_header &header, std::span<const std::uint8_t> bytes) override;
     void dump(Assembly &assembly);

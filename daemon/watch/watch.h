@@ -6,6 +6,7 @@
 
 #include "bpf/event.h"
 #include "capture/collect/collect.h"
+#include "capture/collect/hanging.h"
 #include "capture/collect/snapshot.h"
 #include "daemon/cost/cost_meter.h"
 #include "daemon/cost/governor.h"
@@ -95,6 +96,8 @@ public:
     // Called when a process starts its program and a rule in TriggerPlan::told() is about it, and again after apply();
     // or later, where the kernel side had no room to tell of it.  A second call for the same process does no harm.
     virtual void started(const rules::ProcessFacts &) {}
+    // Called when the daemon has decided that this process is watched.  Of others like it the kernel side decides then.
+    virtual void watched(const capture::Subject &) {}
 
     // ---- incidents --------------------------------------------------------------------
     // Called when something has happened, before the rules decide about it.

@@ -195,18 +195,21 @@ void add_program(CrashImage &image) {
     image.modules.insert(std::ranges::upper_bound(image.modules, program.start, {}, &ImageModule::start), program);
 }
 
-// modules.json: [{path, inode, build_id}], what the daemon read out of the files while they were mapped.
+// modules.json: [{path, inode, build_id, kept}], what the daemon read out of the files while they were mapped, and
+// which copy it keeps.
 void read_build_ids(const capture::Bundle &bundle, std::vector<ImageModule> &modules) {
     const auto json = read_json(bundle, "modules.json", threads_json_max);
     if (!json)
         return;
-    std::map<std::pair<std::string_view, std::uint64_t>, std::string_view> known;
+    std::map<std::pair<std::string_view, std::uint64_t>, JsonView> known;
     JsonView(*json).each([&](JsonView module) {
-        known[{module["path"].text(), module["inode"].count()}] = module["build_id"].text();
+        known.insert_or_assign({module["path"].text(), module["inode"].count()}, module);
     });
     for (ImageModule &module : modules)
-        if (const auto found = known.find({module.path, module.inode}); found != known.end())
-            module.build_id = found->second;
+        if (const auto found = known.find({module.path, module.inode}); found != known.end()) {
+            module.build_id = found->second["build_id"].text();
+            module.kept = found->second["kept"].text();
+        }
 }
 
 } // namespace

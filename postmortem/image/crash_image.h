@@ -36,6 +36,7 @@ struct ImageThread {
 struct ImageModule {
     std::string path;     // as the process saw it, without " (deleted)"; if `deleted`, it is another file now
     std::string build_id; // hex; "" unknown
+    std::string kept;     // name of the copy that the daemon keeps of it (capture/modules); "" none, or any text
     bool deleted = false;
     UserAddress start, end;  // from its first mapping to the end of its last
     FileOffset first_offset; // of start

@@ -1,8 +1,10 @@
 #include "postmortem/image/module_files.h"
 
 #include "capture/collect/collect.h"
+#include "capture/modules/kept_name.h"
 #include "capture/os/process_files.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
 
@@ -45,9 +47,23 @@ ModuleFile open_module(int root, const ImageModule &module) {
     return file;
 }
 
+// Its name says what it contains, so it is the right one whoever has named it.
+void open_kept(int kept, const ImageModule &module, ModuleFile &file) {
+    if (kept < 0 || file.file || !capture::is_kept_name(module.kept))
+        return;
+    auto opened = capture::open_regular(kept, module.kept);
+    if (!opened) {
+        file.problem += "; its copy was not kept so long";
+        return;
+    }
+    file.file = std::move(*opened);
+    file.kept = true;
+    file.verified = !module.build_id.empty() && capture::build_id_of_file(file.file.get()) == module.build_id;
+}
+
 } // namespace
 
-std::vector<ModuleFile> open_module_files(const CrashImage &image, const std::string &root) {
+std::vector<ModuleFile> open_module_files(const CrashImage &image, const std::string &root, const std::string &kept) {
     std::vector<ModuleFile> files(image.modules.size());
     UniqueFd top;
     if (!root.empty()) {
@@ -64,6 +80,10 @@ std::vector<ModuleFile> open_module_files(const CrashImage &image, const std::st
             files[i] = open_module(top.get(), image.modules[i]);
         else
             files[i].problem = "not opened: the process had mapped more than " + std::to_string(module_files_max);
+    // There is none, or it is not for this user: then there is no copy.
+    const UniqueFd copies(kept.empty() ? -1 : ::open(kept.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    for (std::size_t i = 0; i < std::min(files.size(), module_files_max); ++i)
+        open_kept(copies.get(), image.modules[i], files[i]);
     return files;
 }
 

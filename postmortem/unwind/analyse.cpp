@@ -90,10 +90,12 @@ std::vector<ModuleInput> Analyser::inputs() const {
         if (i < files_.size()) {
             input.file = files_[i].file.get();
             input.problem = files_[i].problem;
+            input.kept = files_[i].kept;
         }
         if (i < fetched_files_.size() && fetched_files_[i]) {
             input.file = fetched_files_[i].get();
             input.fetched = true;
+            input.kept = false;
         }
         if (i < fetched_debug_.size())
             input.fetched_debug = fetched_debug_[i].get();

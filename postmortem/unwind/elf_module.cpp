@@ -29,9 +29,11 @@ std::string build_id_of_elf(Elf *elf) {
     return fmt::format("{:02x}", fmt::join(std::span(static_cast<const unsigned char *>(bits), length), ""));
 }
 
-Result<std::unique_ptr<ElfModule>> ElfModule::open(int fd, const ImageModule &module, const capture::Maps &maps) {
+Result<std::unique_ptr<ElfModule>> ElfModule::open(int fd, const ImageModule &module, const capture::Maps &maps,
+                                                   bool kept) {
     std::unique_ptr<ElfModule> opened(new ElfModule);
     opened->fd_ = fd;
+    opened->kept_ = kept;
     opened->elf_.reset(elf_begin(fd, ELF_C_READ_MMAP, nullptr));
     if (!opened->elf_)
         return fail(std::string("cannot be read as ELF: ") + elf_errmsg(-1));
@@ -110,6 +112,8 @@ std::string ElfModule::build_id() const {
 }
 
 std::size_t ElfModule::read(UserAddress address, std::span<char> into) const {
+    if (kept_)
+        return 0;
     const LinkAddress linked = address - bias_;
     for (const Segment &segment : segments_) {
         if (segment.write || linked < segment.address || linked - segment.address >= segment.file_size)

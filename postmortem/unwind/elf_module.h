@@ -19,8 +19,10 @@ namespace incident::postmortem {
 
 class ElfModule {
 public:
-    // The caller keeps `fd`. An Error says what is wrong with the file.
-    static Result<std::unique_ptr<ElfModule>> open(int fd, const ImageModule &module, const capture::Maps &maps);
+    // The caller keeps `fd`. kept: the file is a copy without code and data (capture/modules), of which no byte is read
+    // as one of memory. An Error says what is wrong with the file.
+    static Result<std::unique_ptr<ElfModule>> open(int fd, const ImageModule &module, const capture::Maps &maps,
+                                                   bool kept = false);
     // An ELF image as mapped at `start`: the vdso.
     static Result<std::unique_ptr<ElfModule>> of_memory(std::string bytes, UserAddress start);
 
@@ -52,6 +54,7 @@ private:
     };
     std::string bytes_; // from of_memory(); elf_ refers to them
     int fd_ = -1;
+    bool kept_ = false;
     ElfHandle elf_;
     std::vector<Segment> segments_;
     LoadBias bias_;

@@ -83,7 +83,8 @@ ElfModule *ModuleSet::elf(std::size_t index) {
         return nullptr;
     }
     const auto scope = parsing(index, Part::file);
-    auto opened = vdso ? open_vdso() : ElfModule::open(entry.input.file, image_.modules[index], image_.maps);
+    auto opened =
+        vdso ? open_vdso() : ElfModule::open(entry.input.file, image_.modules[index], image_.maps, entry.input.kept);
     if (opened)
         entry.elf = std::move(*opened);
     else
@@ -130,7 +131,7 @@ ModuleState ModuleSet::state(std::size_t index) {
         return state;
     }
     if (ElfModule *module = elf(index)) {
-        state.file = entry.input.fetched ? "debuginfod" : "used";
+        state.file = entry.input.fetched ? "debuginfod" : entry.input.kept ? "kept copy" : "used";
         if (state.build_id.empty()) {
             const auto scope = parsing(index, Part::file);
             state.build_id = module->build_id();

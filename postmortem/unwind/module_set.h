@@ -19,6 +19,7 @@ struct ModuleInput {
     int file = -1;
     std::string problem;  // why there is no file
     bool fetched = false; // file is debuginfod's
+    bool kept = false;    // file is a copy without code and data
     int by_build_id = -1, fetched_debug = -1;
     // Parsing it has ended an earlier child.
     bool skip_file = false, skip_debug = false;

@@ -1,5 +1,6 @@
 #include "postmortem/verbs/examine.h"
 
+#include "capture/modules/kept_name.h"
 #include "postmortem/gdb/gdb_script.h"
 
 #include <sys/mman.h>
@@ -56,11 +57,15 @@ void take_mini_core(JsonView result, const SharedBytes &from, Examination &exami
 
 } // namespace
 
+std::string kept_modules_of(const Session &session) {
+    return session.state + "/" + capture::kept_modules_dir;
+}
+
 Result<Examination> examine(const capture::Bundle &bundle, const Incident &incident, const ExamineOptions &options) {
     const auto image = read_crash_image(bundle, incident);
     if (!image)
         return fail(image.error());
-    const auto files = open_module_files(*image);
+    const auto files = open_module_files(*image, "", options.kept_modules);
     AnalyseOptions analyse_options;
     analyse_options.debuginfod = options.debuginfod;
     analyse_options.install_hints = options.install_hints;
@@ -104,7 +109,7 @@ capture::BundleAnalysis bundle_analysis(const Examination &examination) {
     return made;
 }
 
-Result<Explained> read_explained(const capture::Bundle &bundle, bool anew, bool debuginfod) {
+Result<Explained> read_explained(const Session &session, const capture::Bundle &bundle, bool anew, bool debuginfod) {
     auto incident = Incident::read(bundle);
     if (!incident)
         return fail(incident.error());
@@ -113,8 +118,11 @@ Result<Explained> read_explained(const capture::Bundle &bundle, bool anew, bool 
         return fail(threads.error());
     if (!anew && incident->view()["analysed"].flag())
         return Explained{std::move(*incident), std::move(*threads)};
-    const auto examination =
-        examine(bundle, *incident, {.mini_core = false, .debuginfod = debuginfod, .install_hints = false});
+    const auto examination = examine(bundle, *incident,
+                                     {.mini_core = false,
+                                      .debuginfod = debuginfod,
+                                      .install_hints = false,
+                                      .kept_modules = kept_modules_of(session)});
     if (!examination)
         return fail(examination.error());
     const auto merged = capture::merge_analysis(incident->document().dump(), threads->dump(),

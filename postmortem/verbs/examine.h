@@ -18,7 +18,10 @@ struct ExamineOptions {
     bool mini_core = false;  // make one
     bool debuginfod = false; // ask the servers of $DEBUGINFOD_URLS
     bool install_hints = false;
+    std::string kept_modules; // the daemon's directory of copies of mapped files, which need not be there
 };
+// That of the daemon whose state the session looks at.
+std::string kept_modules_of(const Session &session);
 
 struct Examination {
     Analysis analysis;
@@ -40,7 +43,8 @@ struct Explained {
     Incident incident;
     Json threads;
 };
-// The bundle's own explanation. If it has none, or with `anew`, the bundle is explained with what is installed now.
-Result<Explained> read_explained(const capture::Bundle &bundle, bool anew = false, bool debuginfod = false);
+// The bundle's own explanation. If it has none, or with `anew`, the bundle is explained with what is there now.
+Result<Explained> read_explained(const Session &session, const capture::Bundle &bundle, bool anew = false,
+                                 bool debuginfod = false);
 
 } // namespace incident::postmortem

@@ -42,7 +42,8 @@ public:
         const auto examination = examine(opened->bundle, *incident,
                                          {.mini_core = stream_,
                                           .debuginfod = !stream_ && capture::environment("DEBUGINFOD_URLS") != nullptr,
-                                          .install_hints = true});
+                                          .install_hints = true,
+                                          .kept_modules = kept_modules_of(session)});
         if (!examination)
             return fail(examination.error());
         if (stream_)

@@ -21,7 +21,7 @@ public:
         const auto opened = open_bundle(session, id_);
         if (!opened)
             return fail(opened.error());
-        const auto explained = read_explained(opened->bundle);
+        const auto explained = read_explained(session, opened->bundle);
         if (!explained)
             return fail(explained.error());
         const IncidentPage page{explained->incident, opened->bundle, opened->path,

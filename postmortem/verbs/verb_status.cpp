@@ -63,6 +63,7 @@ public:
         rules();
         cost();
         recorder();
+        modules();
         heaps();
         probes();
         losses();
@@ -176,6 +177,24 @@ private:
                                   span_text(recorder["cost"]["ns_per_syscall"].count()),
                                   recorder["cost"]["syscalls_per_second"].count(),
                                   100 * recorder["cost"]["cpu_share"].real()));
+    }
+
+    // Copies of files whose code processes have mapped.
+    void modules() {
+        const JsonView modules = top_["modules"];
+        if (!modules["copies"].present())
+            return;
+        std::string line = fmt::format("  {} copies of mapped files, {}", modules["copies"].count(),
+                                       size_text(modules["bytes"].count()));
+        if (const auto waiting = modules["waiting"].count())
+            line += fmt::format("; {} processes are still to be looked at", waiting);
+        if (const auto removed = modules["removed"].count())
+            line += fmt::format("; {} removed for room", removed);
+        if (const auto lost = modules["not_kept"].count() + modules["missed"].count())
+            line += fmt::format("; {} not kept", lost);
+        out_.line(line);
+        if (const std::string problem = shown(modules["problem"]); !problem.empty())
+            out_.line("  not kept: " + problem);
     }
 
     // Processes whose rules ask for allocations = "sizes" or "history".

@@ -30,7 +30,7 @@ public:
         if (!opened)
             return fail(opened.error());
         const bool servers = anew_ && capture::environment("DEBUGINFOD_URLS") != nullptr;
-        const auto explained = read_explained(opened->bundle, anew_, servers);
+        const auto explained = read_explained(session, opened->bundle, anew_, servers);
         if (!explained)
             return fail(explained.error());
         const JsonView threads = explained->threads;

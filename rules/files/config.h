@@ -41,8 +41,9 @@ struct Config {
         std::uint64_t bundles = 10000;
         std::uint64_t bytes = 2ull << 30;
         std::uint64_t keep_free = 1ull << 30;
-        std::uint64_t at_least = 50;       // that stay although less than keep_free is free
-        std::uint64_t reserve = 16u << 20; // space held for a full disk
+        std::uint64_t at_least = 50;        // that stay although less than keep_free is free
+        std::uint64_t reserve = 16u << 20;  // space held for a full disk
+        std::uint64_t modules = 256u << 20; // of copies of mapped files, in <state>/modules; 0: none is kept
     } budget;
     struct Cost { // what incidentd itself may take
         // The share of every CPU that all probes together may take, and the share of one CPU that a single probe may

@@ -38,6 +38,7 @@ public:
             table.size("keep_free", 0 * MiB, 64 * TiB, config_.budget.keep_free);
             table.integer<std::uint64_t>("at_least", 0, 1'000'000, config_.budget.at_least);
             table.size("reserve", 0 * MiB, 1024 * MiB, config_.budget.reserve);
+            table.size("modules", 0 * MiB, 1 * TiB, config_.budget.modules);
         });
         section(file, "cost", [this](TableReader &table) { cost(table); });
         section(file, "privacy", [this](TableReader &table) { redact(table); });
@@ -236,6 +237,7 @@ private:
         {"keep_free", "[budget]"},
         {"at_least", "[budget]"},
         {"reserve", "[budget]"},
+        {"modules", "[budget]"},
         {"budget", "[cost]"},
         {"every", "[cost]"},
         {"redact", "[privacy]"},

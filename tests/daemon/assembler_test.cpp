@@ -106,6 +106,7 @@ protected:
     void before_rules(Occurrence &) override {}
     void on_fire(const rules::Decision &decision, Assembly &) override { fired.push_back(decision.rule->name); }
     void on_started(const rules::ProcessFacts &) override {}
+    void on_watched(const capture::Subject &) override {}
     void on_permit(const bpf::trigger_head &) override {}
     bool on_other(const bpf::event_header &header, std::span<const std::uint8_t>) override {
         others.push_back(header.kind);

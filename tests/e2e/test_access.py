@@ -35,7 +35,7 @@ def watch(daemon, public, config):
     return watcher.start()
 
 
-def test_members_of_the_group_read_incidents(daemon, public):
+def test_members_of_the_group_read_incidents(public, daemon):
     watcher = watch(daemon, public, '[access]\ngroup = "nogroup"\n')
     died = run(victim("die"), "null-read")
     watcher.incident(died.pid)
@@ -51,7 +51,7 @@ def test_members_of_the_group_read_incidents(daemon, public):
     assert "no permission to" in status.stderr
 
 
-def test_others_read_nothing(daemon, public):
+def test_others_read_nothing(public, daemon):
     watcher = watch(daemon, public, '[access]\ngroup = "nogroup"\n')
     died = run(victim("die"), "null-read")
     watcher.incident(died.pid)
@@ -63,7 +63,7 @@ def test_others_read_nothing(daemon, public):
         assert "no permission to" in done.stderr, verb
 
 
-def test_a_group_that_does_not_exist_leaves_them_to_root(daemon, public):
+def test_a_group_that_does_not_exist_leaves_them_to_root(public, daemon):
     watcher = watch(daemon, public, '[access]\ngroup = "no-such-group"\n')
     died = run(victim("die"), "null-read")
     watcher.incident(died.pid)
@@ -71,7 +71,7 @@ def test_a_group_that_does_not_exist_leaves_them_to_root(daemon, public):
     assert as_user(watcher.state, public, NOBODY, NOBODY).run("list").returncode == 1
 
 
-def test_taken_back(daemon, public):
+def test_taken_back(public, daemon):
     watcher = watch(daemon, public, '[access]\ngroup = "nogroup"\n')
     died = run(victim("die"), "null-read")
     watcher.incident(died.pid)

@@ -1,6 +1,8 @@
 // ELF files and cores as hostile users leave them: headers, notes, build-ids, symbols, what the daemon probes, and the
 // mini.core that is made beside such a file.
 #include "capture/collect/collect.h"
+#include "capture/modules/kept_name.h"
+#include "capture/modules/module_copy.h"
 #include "capture/os/elf_headers.h"
 #include "daemon/probe/elf_image.h"
 #include "daemon/probe/elf_soname.h"
@@ -48,6 +50,16 @@ void read_probed(int file) {
     const daemon::UprobeAbilities abilities{};
     (void)capture::build_id_of_file(file);
     (void)daemon::elf_soname(file);
+    constexpr std::uint64_t copied_most = 1u << 20;
+    if (const auto copy = capture::copy_module(file, copied_most)) {
+        must(copy->bytes() <= copied_most, "a copy of a module has a limit");
+        must(capture::is_kept_name(copy->name), "a copy of a module has a name");
+        std::uint64_t end = 0;
+        for (const auto &piece : copy->pieces) {
+            must(piece.offset >= end && !piece.bytes.empty(), "the pieces of a copy lie apart, in their order");
+            end = piece.offset + piece.bytes.size();
+        }
+    }
     (void)daemon::why_no_return_probes(file);
     (void)daemon::find_exits(file, abilities);
     (void)daemon::find_function(file, {.symbol = "main", .wants_return = true}, abilities, {.directories = {}});
@@ -101,7 +113,7 @@ void make_core(int file, std::string_view bytes) {
     for (const bool there : {true, false}) {
         std::vector<ModuleFile> files(1);
         if (there)
-            files[0] = {UniqueFd(::dup(file)), true, false, ""};
+            files[0] = {UniqueFd(::dup(file)), true, false, false, ""};
         else
             files[0].problem = "missing";
         const auto core = make_mini_core(image, files);

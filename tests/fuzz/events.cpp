@@ -178,6 +178,7 @@ private:
     void before_rules(Occurrence &) override {}
     void on_fire(const rules::Decision &, Assembly &) override {}
     void on_started(const rules::ProcessFacts &) override {}
+    void on_watched(const capture::Subject &) override {}
     void on_permit(const bpf::trigger_head &) override {}
     bool on_other(const bpf::event_header &, std::span<const std::uint8_t>) override { return false; }
 
