@@ -8,7 +8,8 @@
 
 #include "bpf/shares.bpf.h"
 
-#define MAPPED_EXEC 0x4 /* PROT_EXEC */
+#define MAPPED_EXEC 0x4       /* PROT_EXEC */
+#define MAPPED_ANONYMOUS 0x20 /* MAP_ANONYMOUS: the descriptor means nothing */
 
 /* Of files that the daemon has been told of, those that were mapped last. */
 struct {

@@ -244,7 +244,8 @@ int BPF_PROG(record_enter, struct pt_regs *regs, long nr)
 /* Whether the mmap(2) has mapped code of a file. */
 static __always_inline int maps_code(const struct syscall_record *record)
 {
-    return (record->args[2] & MAPPED_EXEC) && (__s32)record->args[4] >= 0 && record->ret > 0;
+    return (record->args[2] & MAPPED_EXEC) && !(record->args[3] & MAPPED_ANONYMOUS) && (__s32)record->args[4] >= 0 &&
+           record->ret > 0;
 }
 
 /* What the return of a call adds besides its record. */

@@ -21,6 +21,7 @@ constexpr std::uint64_t first_page = 4096;
 constexpr std::size_t segments_max = 256;
 constexpr std::uint64_t sections_max = 4096; // linked files have some 40
 constexpr std::uint64_t names_max = 1u << 20;
+constexpr std::uint64_t small_names = 64u << 10; // the names of sections
 
 // Sections that are kept for their names.  Their types say no more than "the program's".
 constexpr std::string_view kept_names[] = {
@@ -59,6 +60,8 @@ private:
     void add_sections();
     void add_segments();
     bool is_kept(const Elf64_Shdr &section) const;
+    void choose(); // ranges_
+    std::uint64_t chosen() const;
     Result<ModuleCopy> pieces();
     void mark_missing(ModuleCopy &copy) const;
 
@@ -67,8 +70,9 @@ private:
     Elf64_Ehdr header_{};
     bool wide_ = false; // of 64 bits
     std::vector<Section> sections_;
-    std::string names_; // of sections
-    std::vector<Range> ranges_;
+    std::string names_;         // of sections
+    std::vector<Range> ranges_; // in their order, apart from each other
+    bool wants_symtab_ = true;
 };
 
 void Copier::add(std::uint64_t offset, std::uint64_t length) {
@@ -111,10 +115,13 @@ void Copier::read_sections() {
 bool Copier::is_kept(const Elf64_Shdr &section) const {
     switch (section.sh_type) {
     case SHT_NOTE:
+        return true;
     case SHT_SYMTAB:
     case SHT_SYMTAB_SHNDX:
+        return wants_symtab_;
+    case SHT_STRTAB: // loaded ones belong to the dynamic symbols
+        return wants_symtab_ || (section.sh_flags & SHF_ALLOC) || section.sh_size <= small_names;
     case SHT_DYNSYM:
-    case SHT_STRTAB:
     case SHT_DYNAMIC:
     case SHT_GNU_versym:
     case SHT_GNU_verdef:
@@ -145,7 +152,7 @@ void Copier::add_segments() {
     for (const Elf64_Phdr &segment : segments) {
         const bool only_read = segment.p_type == PT_LOAD && (segment.p_flags & (PF_W | PF_X)) == 0;
         if (segment.p_type == PT_NOTE || segment.p_type == PT_INTERP ||
-            (sections_.empty() && (only_read || segment.p_type == PT_DYNAMIC)))
+            (segment.p_type == PT_DYNAMIC || (sections_.empty() && only_read)))
             add(segment.p_offset, segment.p_filesz);
         if (segment.p_type != PT_GNU_EH_FRAME || !sections_.empty())
             continue;
@@ -156,7 +163,14 @@ void Copier::add_segments() {
     }
 }
 
-Result<ModuleCopy> Copier::pieces() {
+void Copier::choose() {
+    ranges_.clear();
+    add(0, first_page); // with what debuggers look for where a file is mapped: headers, and as a rule notes
+    add(header_.e_phoff, std::uint64_t{header_.e_phnum} * header_.e_phentsize);
+    add_sections();
+    add_segments();
+    if (!sections_.empty())
+        add(header_.e_shoff, sections_.size() * header_.e_shentsize);
     std::ranges::sort(ranges_, {}, &Range::offset);
     std::vector<Range> apart;
     for (const Range &range : ranges_)
@@ -164,13 +178,26 @@ Result<ModuleCopy> Copier::pieces() {
             apart.back().length = std::max(apart.back().end(), range.end()) - apart.back().offset;
         else
             apart.push_back(range);
+    ranges_ = std::move(apart);
+}
+
+std::uint64_t Copier::chosen() const {
     std::uint64_t all = 0;
-    for (const Range &range : apart)
+    for (const Range &range : ranges_)
         all += range.length;
-    if (all > most_)
-        return fail(fmt::format("{} bytes would have to be kept of it, the most is {}", all, most_));
+    return all;
+}
+
+Result<ModuleCopy> Copier::pieces() {
+    choose();
+    if (chosen() > most_) {
+        wants_symtab_ = false;
+        choose();
+    }
+    if (chosen() > most_)
+        return fail(fmt::format("{} bytes would have to be kept of it, the most is {}", chosen(), most_));
     ModuleCopy copy;
-    for (const Range &range : apart) {
+    for (const Range &range : ranges_) {
         ModuleCopy::Piece piece{range.offset, std::string(range.length, '\0')};
         if (!read_(piece.offset, piece.bytes))
             return fail("it became shorter while it was read");
@@ -201,12 +228,6 @@ Result<ModuleCopy> Copier::copy() {
     header_ = *header;
     wide_ = header_.e_ident[EI_CLASS] == ELFCLASS64;
     read_sections();
-    add(0, first_page); // with what debuggers look for where a file is mapped: headers, and as a rule notes
-    add(header_.e_phoff, std::uint64_t{header_.e_phnum} * header_.e_phentsize);
-    add_sections();
-    add_segments();
-    if (!sections_.empty())
-        add(header_.e_shoff, sections_.size() * header_.e_shentsize);
     auto copy = pieces();
     if (!copy)
         return copy;

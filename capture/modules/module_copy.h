@@ -25,8 +25,8 @@ struct ModuleCopy {
     std::uint64_t bytes() const; // of all pieces
 };
 
-// Copies at most `most` bytes of an open regular file, which may change meanwhile.  Errors: it is not ELF, cannot be
-// read, has nothing to keep, or what is to be kept has more bytes.
+// Copies at most `most` bytes of an open regular file, which may change meanwhile; of one that would need more all but
+// the full symbol table.  Errors: it is not ELF, cannot be read, or what is to be kept has more bytes even so.
 Result<ModuleCopy> copy_module(int fd, std::uint64_t most);
 
 } // namespace incident::capture

@@ -20,10 +20,10 @@ nlohmann::ordered_json modules_of(const RenderContext &context, const Redactor &
         if (!mapping.execute || !mapping.is_file() || !seen.emplace(mapping.path, mapping.inode).second)
             continue;
         const auto &copy_of = context.input.kept_copy_of;
-        const std::string kept = copy_of ? copy_of(mapping) : std::string();
-        std::string build_id = modules.build_id(mapping);
-        if (build_id.empty()) // the file could not be read any more
-            build_id = build_id_in(kept);
+        std::string kept = copy_of ? copy_of(mapping) : std::string();
+        const std::string &build_id = modules.build_id(mapping);
+        if (!build_id.empty() && build_id_in(kept) != build_id) // of a file that had its place before
+            kept.clear();
         list.push_back({{"path", valid_utf8(redactor.text(mapping.path))},
                         {"inode", mapping.inode},
                         {"build_id", build_id.empty() ? Json() : Json(build_id)},

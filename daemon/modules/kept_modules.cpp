@@ -13,7 +13,7 @@ namespace incident::daemon {
 
 namespace {
 
-constexpr std::uint64_t maps_max = 64u << 20; // bytes of /proc/PID/maps
+constexpr std::uint64_t maps_max = 16u << 20; // bytes of /proc/PID/maps
 constexpr std::int64_t second = 1'000'000'000;
 
 std::int64_t ns_of(const timespec &time) {
@@ -30,7 +30,7 @@ bool is_at_its_path(const capture::Mapping &mapping) {
 } // namespace
 
 MappedFile file_of(const capture::Mapping &mapping) {
-    return {mapping.major, mapping.minor, mapping.inode};
+    return {mapping.major, mapping.minor, mapping.inode, mapping.path};
 }
 
 KeptModules::KeptModules(ModuleStore store) : store_(std::move(store)), copy_most_(store_.most()) {
@@ -40,19 +40,63 @@ KeptModules::KeptModules(ModuleStore store) : store_(std::move(store)), copy_mos
 
 // Whether it is that file, unchanged, and its copy, if one could be made, is still there.
 bool KeptModules::is_known(const capture::Mapping &mapping, const struct stat &status, std::uint32_t user) {
-    std::string name;
+    const std::lock_guard lock(mutex_);
+    const auto found = files_.find(file_of(mapping));
+    if (found == files_.end() || found->second.size != status.st_size ||
+        found->second.changed_ns != ns_of(status.st_ctim) || found->second.modified_ns != ns_of(status.st_mtim))
+        return false;
+    found->second.used = ++uses_;
+    if (!found->second.copy.empty() && used_.size() < files_max)
+        used_[found->second.copy] = user;
+    return true;
+}
+
+void KeptModules::note_uses() {
+    const std::unique_lock store_lock(store_mutex_, std::try_to_lock);
+    if (!store_lock)
+        return;
+    std::map<std::string, std::uint32_t> used;
     {
         const std::lock_guard lock(mutex_);
-        const auto found = files_.find(file_of(mapping));
-        if (found == files_.end() || found->second.size != status.st_size ||
-            found->second.changed_ns != ns_of(status.st_ctim) || found->second.modified_ns != ns_of(status.st_mtim))
-            return false;
-        found->second.used = ++uses_;
-        name = found->second.copy;
+        used.swap(used_);
     }
-    const std::lock_guard lock(store_mutex_);
-    return name.empty() || store_.use(name, user, clock_ns(CLOCK_REALTIME) / second);
+    for (const auto &[name, user] : used)
+        (void)store_.use(name, user, clock_ns(CLOCK_REALTIME) / second);
 }
+
+void KeptModules::doubt(std::uint32_t major, std::uint32_t minor, std::uint64_t inode) {
+    const std::lock_guard lock(mutex_);
+    const auto first = files_.lower_bound({major, minor, inode, ""});
+    files_.erase(first, files_.lower_bound({major, minor, inode + 1, ""}));
+}
+
+// Holds a place among those who read at the same time.
+class KeptModules::Reader {
+public:
+    Reader(KeptModules &kept, std::uint32_t user) : kept_(kept), user_(user) {
+        const std::lock_guard lock(kept_.mutex_);
+        int all = 0;
+        for (const auto &[one, count] : kept_.readers_)
+            all += count;
+        admitted_ = all < readers_max && kept_.readers_[user_] < readers_of_user;
+        kept_.readers_[user_] += admitted_ ? 1 : 0;
+    }
+    ~Reader() {
+        if (!admitted_)
+            return;
+        const std::lock_guard lock(kept_.mutex_);
+        if (--kept_.readers_[user_] == 0)
+            kept_.readers_.erase(user_);
+    }
+    Reader(const Reader &) = delete;
+    Reader &operator=(const Reader &) = delete;
+    bool admitted() const { return admitted_; }
+
+private:
+    KeptModules &kept_;
+    std::uint32_t user_;
+    bool admitted_ = false;
+};
 
 void KeptModules::remember(const capture::Mapping &mapping, const struct stat &status, std::string copy) {
     files_[file_of(mapping)] = {status.st_size, ns_of(status.st_ctim), ns_of(status.st_mtim), std::move(copy), ++uses_};
@@ -101,6 +145,9 @@ Status KeptModules::look_at(const capture::OsRoots &os, const capture::Subject &
     if (!text)
         return fail(text.error());
     const std::uint32_t user = rules::user_of(subject.uid);
+    const Reader reader(*this, user);
+    if (!reader.admitted())
+        return fail("files of its user that were looked at before do not answer");
     const auto maps = capture::Maps::parse(text->bytes);
     std::set<MappedFile> seen;
     for (const capture::Mapping &mapping : maps.all()) {
@@ -117,6 +164,8 @@ Status KeptModules::look_at(const capture::OsRoots &os, const capture::Subject &
             copy(file->get(), mapping, status, user);
         }
     }
+    if (which.at.value != 0 && seen.empty())
+        return fail("no code of a file is mapped there any more");
     return {};
 }
 

@@ -16,10 +16,11 @@
 
 namespace incident::daemon {
 
-// A mapped file as /proc/PID/maps shows it.
+// A mapped file as /proc/PID/maps shows it.  The path is part of it, for the subvolumes of a btrfs share their device.
 struct MappedFile {
     std::uint32_t major = 0, minor = 0;
     std::uint64_t inode = 0;
+    std::string path;
     auto operator<=>(const MappedFile &) const = default;
 };
 MappedFile file_of(const capture::Mapping &mapping);
@@ -28,6 +29,8 @@ class KeptModules {
 public:
     static constexpr std::size_t files_max = 16384;    // that are known
     static constexpr std::size_t looked_at_max = 4096; // files of one process
+    // Readers at the same time: each may hang on a file of its process's owner, with as much memory as a copy has.
+    static constexpr int readers_of_user = 1, readers_max = 4;
 
     explicit KeptModules(ModuleStore store);
 
@@ -36,11 +39,15 @@ public:
         bool gone = false;       // only those that are not at their path on this host (any more)
     };
     // Copies files whose code the process has mapped, unless they are known.  Takes long, and may hang on a file.
-    // Error: the process has ended; what cannot be copied is counted.
+    // Error: the process has ended, or no code of a file is mapped there; what cannot be copied is counted.
     Status look_at(const capture::OsRoots &os, const capture::Subject &subject, const Which &which);
 
     // The name of the copy; "" none.
     std::string copy_of(const capture::Mapping &mapping) const;
+    // Another file may have this number now: what is known of one is void until somebody has looked again.
+    void doubt(std::uint32_t major, std::uint32_t minor, std::uint64_t inode);
+    // Tells the store what has been used since the last call; returns at once if it is busy.
+    void note_uses();
 
     struct Counts {
         std::uint64_t copies = 0, bytes = 0;
@@ -60,6 +67,7 @@ private:
     void copy(int fd, const capture::Mapping &mapping, const struct stat &status, std::uint32_t user);
     void remember(const capture::Mapping &mapping, const struct stat &status, std::string copy);
     void not_kept(const capture::Mapping &mapping, const Error &why);
+    class Reader;
 
     std::mutex store_mutex_; // held while files are written; taken before the other one
     ModuleStore store_;
@@ -67,6 +75,8 @@ private:
     mutable std::mutex mutex_;
     std::map<MappedFile, Known> files_;
     std::uint64_t uses_ = 0;
+    std::map<std::string, std::uint32_t> used_; // copies since note_uses(), and by whom
+    std::map<std::uint32_t, int> readers_;      // of each user
     Counts counts_;
 };
 

@@ -17,6 +17,7 @@ namespace incident::daemon {
 namespace {
 
 constexpr std::string_view unfinished = ".part";
+constexpr std::uint64_t farthest = 64ull << 30; // of a piece, or what reads the whole file would never end
 constexpr std::uint64_t block = 512;            // of st_blocks
 constexpr std::uint64_t disk_page = 4096;       // what a piece takes at least
 constexpr std::uint64_t touched_every_s = 3600; // a file is not touched more often than that
@@ -133,9 +134,15 @@ Status ModuleStore::write(const capture::ModuleCopy &copy) {
 }
 
 Status ModuleStore::keep(const capture::ModuleCopy &copy, std::uint32_t user, std::uint64_t now_s) {
-    if (use(copy.name, user, now_s))
+    if (::faccessat(directory_.get(), copy.name.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0 && use(copy.name, user, now_s))
         return {};
+    if (const auto lost = copies_.find(copy.name); lost != copies_.end()) { // somebody has removed it
+        bytes_ -= lost->second.bytes;
+        copies_.erase(lost);
+    }
     const std::uint64_t bytes = on_disk(copy);
+    if (copy.pieces.back().offset > farthest)
+        return fail("it has what is to be kept too far behind its beginning");
     if (auto room = make_room(bytes, user); !room)
         return room;
     if (auto written = write(copy); !written)
@@ -156,7 +163,8 @@ bool ModuleStore::use(const std::string &name, std::uint32_t user, std::uint64_t
     if (found == copies_.end())
         return false;
     set_used(name, found->second, now_s);
-    found->second.user = user;
+    // Who maps what others have mapped before does not take it on.
+    found->second.user = std::min(found->second.user, user);
     return true;
 }
 

@@ -25,14 +25,14 @@ struct ModuleBudget {
 class ModuleStore {
 public:
     using FreeBytes = std::function<std::uint64_t()>;      // of the file system
-    static constexpr std::uint64_t module_max = 64u << 20; // bytes of one copy
+    static constexpr std::uint64_t module_max = 32u << 20; // bytes of one copy
     static constexpr std::uint32_t nobody = UINT32_MAX;    // whose those are that an earlier life has left
 
     // Opens or makes the directory, which is root's alone, and removes what an earlier life has begun.
     static Result<ModuleStore> open(const std::string &directory, ModuleBudget budget, FreeBytes free_bytes = {});
 
-    // Writes the copy where it is not there, and notes that this user (rules::user_of()) needs it now.  Errors: there
-    // is no room for it, or it cannot be written.
+    // Writes the copy where it is not there, and notes that this user (rules::user_of()) needs it now.  It counts as
+    // the lowest user's of those who do.  Errors: there is no room for it, or it cannot be written.
     Status keep(const capture::ModuleCopy &copy, std::uint32_t user, std::uint64_t now_s);
     // Notes that it is needed now.  false: it is not there.
     bool use(const std::string &name, std::uint32_t user, std::uint64_t now_s);

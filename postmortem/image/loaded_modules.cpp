@@ -59,6 +59,8 @@ std::string LoadedModules::load(std::size_t i, const std::vector<ModuleFile> &fi
         return problem.empty() ? "neither its file nor its ELF header in memory is known" : problem;
     auto elf = loaded(has_file ? postmortem::reader_of(files[i].file.get()) : ElfReader(),
                       has_file && files[i].verified, memory, module.start, module.first_offset);
+    if (elf && has_file && files[i].kept)
+        elf->file = {}; // of the bytes between its headers and tables it has none
     if (elf)
         elves_[i] = std::move(*elf);
     else

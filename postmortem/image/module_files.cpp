@@ -47,18 +47,26 @@ ModuleFile open_module(int root, const ImageModule &module) {
     return file;
 }
 
-// Its name says what it contains, so it is the right one whoever has named it.
+// Its name says what it contains, whoever has named it.
 void open_kept(int kept, const ImageModule &module, ModuleFile &file) {
     if (kept < 0 || file.file || !capture::is_kept_name(module.kept))
         return;
     auto opened = capture::open_regular(kept, module.kept);
     if (!opened) {
-        file.problem += "; its copy was not kept so long";
+        file.problem += opened.error().code == ENOENT   ? "; its copy was not kept so long"
+                        : opened.error().code == EACCES ? "; its copy may be read by root alone"
+                                                        : "; its copy: " + opened.error().what;
+        return;
+    }
+    const std::string build_id = capture::build_id_of_file(opened->get());
+    if (!module.build_id.empty() && build_id != module.build_id) {
+        file.problem += "; its copy is of another build";
         return;
     }
     file.file = std::move(*opened);
     file.kept = true;
-    file.verified = !module.build_id.empty() && capture::build_id_of_file(file.file.get()) == module.build_id;
+    file.verified = !module.build_id.empty();
+    file.problem.clear();
 }
 
 } // namespace
@@ -80,7 +88,7 @@ std::vector<ModuleFile> open_module_files(const CrashImage &image, const std::st
             files[i] = open_module(top.get(), image.modules[i]);
         else
             files[i].problem = "not opened: the process had mapped more than " + std::to_string(module_files_max);
-    // There is none, or it is not for this user: then there is no copy.
+    // Where there is no directory, there is no copy.
     const UniqueFd copies(kept.empty() ? -1 : ::open(kept.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     for (std::size_t i = 0; i < std::min(files.size(), module_files_max); ++i)
         open_kept(copies.get(), image.modules[i], files[i]);

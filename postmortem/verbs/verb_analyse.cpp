@@ -92,12 +92,12 @@ private:
     static void print_missing(const Analysis &analysis, Output &out) {
         std::set<std::string> commands;
         for (const ModuleState &module : analysis.modules) {
-            if (!module.on_a_stack || (module.file == "used" && module.debug != "none"))
+            const bool has_file = module.file == "used" || module.file == "kept copy" || module.file == "debuginfod";
+            if (!module.on_a_stack || (has_file && module.debug != "none"))
                 continue;
-            out.line(fmt::format("no {} for {} (build-id {})",
-                                 module.file == "used" ? "debug information" : "file: " + printable(module.file),
-                                 printable(module.path),
-                                 module.build_id.empty() ? "unknown" : printable(module.build_id)));
+            out.line(fmt::format(
+                "no {} for {} (build-id {})", has_file ? "debug information" : "file: " + printable(module.file),
+                printable(module.path), module.build_id.empty() ? "unknown" : printable(module.build_id)));
             if (!module.install.empty() && commands.insert(module.install).second)
                 out.line("    " + printable(module.install));
         }

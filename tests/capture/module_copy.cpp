@@ -133,6 +133,23 @@ TEST(ModuleCopyOf, AFileThatIsCutShortIsKeptAsFarAsItGoes) {
         }
 }
 
+TEST(ModuleCopyOf, OfAFileThatNeedsMoreTheFullSymbolTableGoesFirst) {
+    const UniqueFd program = own_program();
+    const auto whole = copy_module(program.get(), most);
+    ASSERT_TRUE(whole);
+    const auto less = copy_module(program.get(), whole->bytes() - 1);
+    ASSERT_TRUE(less) << less.error().what;
+    std::set<std::string> there;
+    for_each_section(as_file(*less), [&](const std::string &name, const Elf64_Shdr &section) {
+        if (section.sh_type != SHT_NOBITS)
+            there.insert(name);
+    });
+    for (const char *name : {".eh_frame", ".dynsym", ".dynstr", ".shstrtab"})
+        EXPECT_TRUE(there.contains(name)) << name;
+    EXPECT_FALSE(there.contains(".symtab"));
+    EXPECT_FALSE(there.contains(".strtab"));
+}
+
 TEST(ModuleCopyOf, MoreThanTheMostIsAnError) {
     const UniqueFd program = own_program();
     const auto copy = copy_module(program.get(), 10'000);

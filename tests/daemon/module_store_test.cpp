@@ -92,6 +92,34 @@ TEST_F(ModuleStoreTest, AUsersFloodTakesNothingOfOthers) {
     EXPECT_EQ(left.size(), 8u);
 }
 
+// Else whoever maps all libraries of the system, and then a flood of her own, has the libraries go.
+TEST_F(ModuleStoreTest, WhatSeveralUseIsTheLowestUsers) {
+    ModuleStore store = open(256 * kib);
+    ASSERT_TRUE(store.keep(copy(1), 0, 1));
+    ASSERT_TRUE(store.keep(copy(1), 1000, 2));
+    EXPECT_TRUE(store.use(copy(1).name, 1000, 3));
+    for (int number = 100; number < 110; ++number)
+        ASSERT_TRUE(store.keep(copy(number), 1000, number));
+    EXPECT_EQ(std::ranges::count(there(), 1), 1);
+}
+
+TEST_F(ModuleStoreTest, WhatSomebodyHasRemovedIsWrittenAgain) {
+    ModuleStore store = open(256 * kib);
+    ASSERT_TRUE(store.keep(copy(1), 0, 1));
+    fs::remove(directory() + "/" + copy(1).name);
+    ASSERT_TRUE(store.keep(copy(1), 0, 2));
+    EXPECT_EQ(there(), std::vector{1});
+    EXPECT_EQ(store.bytes(), 64 * kib);
+}
+
+TEST_F(ModuleStoreTest, AFileWithoutAnEndIsRefused) {
+    ModuleStore store = open(256 * kib);
+    capture::ModuleCopy made = copy(1);
+    made.pieces.push_back({1ull << 40, "far"});
+    EXPECT_FALSE(store.keep(made, 0, 1));
+    EXPECT_TRUE(there().empty());
+}
+
 TEST_F(ModuleStoreTest, WhoHasNoneGetsRoomOfWhoHasMost) {
     ModuleStore store = open(256 * kib);
     for (int number = 1; number <= 4; ++number)

@@ -193,6 +193,17 @@ def test_a_restart_keeps_what_was_kept(daemon, tmp_path):
     process.wait()
 
 
+def test_a_number_that_is_used_again_is_not_taken_for_the_file_before(watcher, tmp_path):
+    """A file system gives the number of a deleted file to the next one: what crashes then is that one."""
+    path = tmp_path / "gone-program"
+    other = compiled("gone.c", "-O2", "-Dmiddle=centre", "-Douter=shell")
+    for program, chain in [(compiled("gone.c", "-O2"), CHAIN), (other, ["innermost", "centre", "shell", "main"])] * 2:
+        shutil.copy(program, path)
+        process = ready(path)
+        path.unlink()
+        assert_told(died(watcher, process, signal.SIGSEGV), chain, path)
+
+
 def test_within_its_budget(daemon, tmp_path):
     """Those that are used go on being kept, what was used longest ago gives way."""
     small = daemon(rules=RULE, config='[budget]\nmodules = "3MiB"\n')

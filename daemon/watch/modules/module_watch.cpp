@@ -45,9 +45,12 @@ std::uint64_t ModuleWatch::poll(std::uint64_t now_ns) {
             keeper_->look_at({process, entry->uid}, true);
     }
     seen_.end_look();
-    // Whoever maps one again that has given way is told of again.
-    if (const auto removed = kept_->counts().removed; std::exchange(removed_, removed) != removed)
+    kept_->note_uses();
+    // Whoever maps one again that has given way is told of again, and whoever still has it is looked at again.
+    if (const auto removed = kept_->counts().removed; std::exchange(removed_, removed) != removed) {
         context_.recorder.forget_modules();
+        seen_.clear();
+    }
     return now_ns + look_every_ns;
 }
 
@@ -69,8 +72,11 @@ std::optional<bool> ModuleWatch::take(const bpf::event_header &header, std::span
     if (header.kind != bpf::EVENT_MODULE || bytes.size() < sizeof event)
         return std::nullopt;
     std::memcpy(&event, bytes.data(), sizeof event);
-    if (keeper_)
+    if (keeper_) {
+        constexpr unsigned minor_bits = 20; // MKDEV, include/linux/kdev_t.h
+        kept_->doubt(event.key.device >> minor_bits, event.key.device & ((1u << minor_bits) - 1), event.key.inode);
         keeper_->mapped({capture::process_of(header), event.uid}, capture::UserAddress(event.start), event.key);
+    }
     return true;
 }
 
@@ -86,9 +92,13 @@ void ModuleWatch::add_context(const FiredIncident &incident) const {
             return;
         const capture::Subject subject{capture::process_of(input.process.event.h), input.process.event.uid};
         // One that has ended has nothing to look at any more; what is not copied for another reason is counted.
-        (void)capture::within<bool>(subject, incident_patience, [kept, os, subject]() -> Result<bool> {
-            return kept->look_at(os, subject, {.at = {}, .gone = true}).has_value();
-        });
+        const auto looked = capture::within<bool>(
+            subject, capture::patience_with(subject, incident_patience), [kept, os, subject]() -> Result<bool> {
+                return kept->look_at(os, subject, {.at = {}, .gone = true}).has_value();
+            });
+        if (!looked)
+            input.losses.push_back(
+                {"copies of mapped files", "looking for those that are gone " + looked.error().what, 1});
     });
 }
 
