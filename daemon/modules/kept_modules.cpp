@@ -73,13 +73,16 @@ void KeptModules::doubt(std::uint32_t major, std::uint32_t minor, std::uint64_t 
 // Holds a place among those who read at the same time.
 class KeptModules::Reader {
 public:
-    Reader(KeptModules &kept, std::uint32_t user) : kept_(kept), user_(user) {
+    Reader(KeptModules &kept, std::uint32_t user, int more) : kept_(kept), user_(user) {
         const std::lock_guard lock(kept_.mutex_);
         int all = 0;
         for (const auto &[one, count] : kept_.readers_)
             all += count;
-        admitted_ = all < readers_max && kept_.readers_[user_] < readers_of_user;
-        kept_.readers_[user_] += admitted_ ? 1 : 0;
+        const auto own = kept_.readers_.find(user_);
+        const int of_user = own == kept_.readers_.end() ? 0 : own->second;
+        admitted_ = all < readers_max + more && of_user < readers_of_user + more;
+        if (admitted_)
+            kept_.readers_[user_] = of_user + 1;
     }
     ~Reader() {
         if (!admitted_)
@@ -145,9 +148,9 @@ Status KeptModules::look_at(const capture::OsRoots &os, const capture::Subject &
     if (!text)
         return fail(text.error());
     const std::uint32_t user = rules::user_of(subject.uid);
-    const Reader reader(*this, user);
+    const Reader reader(*this, user, which.gone ? 1 : 0);
     if (!reader.admitted())
-        return fail("files of its user that were looked at before do not answer");
+        return fail(Error{"is not done: files of its user that are looked at do not answer", EBUSY});
     const auto maps = capture::Maps::parse(text->bytes);
     std::set<MappedFile> seen;
     for (const capture::Mapping &mapping : maps.all()) {

@@ -29,7 +29,8 @@ class KeptModules {
 public:
     static constexpr std::size_t files_max = 16384;    // that are known
     static constexpr std::size_t looked_at_max = 4096; // files of one process
-    // Readers at the same time: each may hang on a file of its process's owner, with as much memory as a copy has.
+    // Readers at the same time: each may hang on a file of its process's owner, with as much memory as a copy has.  One
+    // more may look for files that are gone, which an incident cannot wait for.
     static constexpr int readers_of_user = 1, readers_max = 4;
 
     explicit KeptModules(ModuleStore store);
@@ -39,7 +40,8 @@ public:
         bool gone = false;       // only those that are not at their path on this host (any more)
     };
     // Copies files whose code the process has mapped, unless they are known.  Takes long, and may hang on a file.
-    // Error: the process has ended, or no code of a file is mapped there; what cannot be copied is counted.
+    // Error: the process has ended, or no code of a file is mapped there; EBUSY: there are too many readers.  What
+    // cannot be copied is counted.
     Status look_at(const capture::OsRoots &os, const capture::Subject &subject, const Which &which);
 
     // The name of the copy; "" none.

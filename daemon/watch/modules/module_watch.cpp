@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <utility>
@@ -92,10 +93,13 @@ void ModuleWatch::add_context(const FiredIncident &incident) const {
             return;
         const capture::Subject subject{capture::process_of(input.process.event.h), input.process.event.uid};
         // One that has ended has nothing to look at any more; what is not copied for another reason is counted.
-        const auto looked = capture::within<bool>(
-            subject, capture::patience_with(subject, incident_patience), [kept, os, subject]() -> Result<bool> {
-                return kept->look_at(os, subject, {.at = {}, .gone = true}).has_value();
-            });
+        const auto looked = capture::within<bool>(subject, capture::patience_with(subject, incident_patience),
+                                                  [kept, os, subject]() -> Result<bool> {
+                                                      auto done = kept->look_at(os, subject, {.at = {}, .gone = true});
+                                                      if (!done && done.error().code == EBUSY)
+                                                          return fail(std::move(done.error()));
+                                                      return done.has_value();
+                                                  });
         if (!looked)
             input.losses.push_back(
                 {"copies of mapped files", "looking for those that are gone " + looked.error().what, 1});
