@@ -112,6 +112,25 @@ void KeptModules::not_kept(const capture::Mapping &mapping, const Error &why) {
     counts_.problem = mapping.path + ": " + why.what;
 }
 
+// What the store has now, and what it has removed.
+void KeptModules::note_store() {
+    const auto removed = store_.take_removed();
+    counts_.copies = store_.copies();
+    counts_.bytes = store_.bytes();
+    counts_.removed += removed.size();
+    std::erase_if(files_, [&](const auto &one) { return std::ranges::count(removed, one.second.copy) > 0; });
+}
+
+std::uint64_t KeptModules::give_way(std::uint64_t bytes) {
+    const std::lock_guard store_lock(store_mutex_);
+    const auto given = store_.give_way(bytes);
+    const std::lock_guard lock(mutex_);
+    note_store();
+    if (!given)
+        counts_.problem = given.error().what;
+    return given ? *given : 0;
+}
+
 void KeptModules::copy(int fd, const capture::Mapping &mapping, const struct stat &status, std::uint32_t user) {
     const auto made = capture::copy_module(fd, copy_most_);
     if (!made) {
@@ -122,12 +141,8 @@ void KeptModules::copy(int fd, const capture::Mapping &mapping, const struct sta
     }
     const std::lock_guard store_lock(store_mutex_);
     const Status kept = store_.keep(*made, user, clock_ns(CLOCK_REALTIME) / second);
-    const auto removed = store_.take_removed();
     const std::lock_guard lock(mutex_);
-    counts_.copies = store_.copies();
-    counts_.bytes = store_.bytes();
-    counts_.removed += removed.size();
-    std::erase_if(files_, [&](const auto &one) { return std::ranges::count(removed, one.second.copy) > 0; });
+    note_store();
     if (kept)
         remember(mapping, status, made->name);
     else // there may be room for it when it is mapped again

@@ -50,6 +50,8 @@ public:
     void doubt(std::uint32_t major, std::uint32_t minor, std::uint64_t inode);
     // Tells the store what has been used since the last call; returns at once if it is busy.
     void note_uses();
+    // Removes copies that take so many bytes, or all there are: incidents need the room.  Returns how many they took.
+    std::uint64_t give_way(std::uint64_t bytes);
 
     struct Counts {
         std::uint64_t copies = 0, bytes = 0;
@@ -69,6 +71,7 @@ private:
     void copy(int fd, const capture::Mapping &mapping, const struct stat &status, std::uint32_t user);
     void remember(const capture::Mapping &mapping, const struct stat &status, std::string copy);
     void not_kept(const capture::Mapping &mapping, const Error &why);
+    void note_store(); // with both mutexes held
     class Reader;
 
     std::mutex store_mutex_; // held while files are written; taken before the other one

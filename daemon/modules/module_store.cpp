@@ -94,20 +94,39 @@ ModuleStore::Copies::iterator ModuleStore::next_to_go(std::uint64_t coming, std:
     return oldest;
 }
 
+// Bytes that all copies may take: half of what would be free without them, so that incidents find as much.
+std::uint64_t ModuleStore::allowed() const {
+    const std::uint64_t there = free_bytes_() + bytes_;
+    return std::min(budget_.bytes, there > budget_.keep_free ? (there - budget_.keep_free) / 2 : 0);
+}
+
+Status ModuleStore::remove(Copies::iterator copy) {
+    if (::unlinkat(directory_.get(), copy->first.c_str(), 0) != 0 && errno != ENOENT)
+        return fail(Error::system(copy->first));
+    bytes_ -= copy->second.bytes;
+    removed_.push_back(copy->first);
+    copies_.erase(copy);
+    return {};
+}
+
 Status ModuleStore::make_room(std::uint64_t bytes, std::uint32_t user) {
     if (bytes > budget_.bytes)
         return fail(fmt::format("it takes {} bytes, [budget] modules allows {} for all", bytes, budget_.bytes));
-    while (bytes_ + bytes > budget_.bytes) {
-        const auto oldest = next_to_go(bytes, user); // there is one, for they take something
-        if (::unlinkat(directory_.get(), oldest->first.c_str(), 0) != 0 && errno != ENOENT)
-            return fail(Error::system(oldest->first));
-        bytes_ -= oldest->second.bytes;
-        removed_.push_back(oldest->first);
-        copies_.erase(oldest);
-    }
-    if (bytes > 0 && free_bytes_() < budget_.keep_free + bytes)
-        return fail("the disk has no more space free than [budget] keep_free");
+    const std::uint64_t most = allowed();
+    if (bytes > most)
+        return fail("what the disk has free beyond [budget] keep_free is left to incidents");
+    while (bytes_ + bytes > most)
+        if (auto removed = remove(next_to_go(bytes, user)); !removed) // there is one, for they take something
+            return removed;
     return {};
+}
+
+Result<std::uint64_t> ModuleStore::give_way(std::uint64_t bytes) {
+    const std::uint64_t before = bytes_;
+    while (!copies_.empty() && before - bytes_ < bytes)
+        if (auto removed = remove(next_to_go(0, nobody)); !removed)
+            return fail(removed.error());
+    return before - bytes_;
 }
 
 Status ModuleStore::write(const capture::ModuleCopy &copy) {

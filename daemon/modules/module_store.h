@@ -1,6 +1,7 @@
 // The directory of the copies of modules (capture/modules): a file each, named by what it contains.
 //
-// It has a budget.  Where that is used up, the user whose copies take most gives up those that were used longest ago.
+// It has a budget, and beside it what is left free on the disk counts: all copies together take no more than incidents
+// can still take.  Where that is used up, the user whose copies take most gives up those that were used longest ago.
 #pragma once
 
 #include "capture/modules/module_copy.h"
@@ -36,6 +37,8 @@ public:
     Status keep(const capture::ModuleCopy &copy, std::uint32_t user, std::uint64_t now_s);
     // Notes that it is needed now.  false: it is not there.
     bool use(const std::string &name, std::uint32_t user, std::uint64_t now_s);
+    // Removes copies until so many bytes are gone, or all are.  Returns how many bytes they took.
+    Result<std::uint64_t> give_way(std::uint64_t bytes);
 
     // The most that a copy may have, in bytes.
     std::uint64_t most() const { return std::min(module_max, budget_.bytes); }
@@ -54,6 +57,8 @@ private:
     ModuleStore(UniqueFd directory, ModuleBudget budget, FreeBytes free_bytes)
         : directory_(std::move(directory)), budget_(budget), free_bytes_(std::move(free_bytes)) {}
     Status read();
+    std::uint64_t allowed() const;
+    Status remove(Copies::iterator copy);
     Status make_room(std::uint64_t bytes, std::uint32_t user);
     Status write(const capture::ModuleCopy &copy);
     Copies::iterator next_to_go(std::uint64_t coming, std::uint32_t user);

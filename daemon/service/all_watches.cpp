@@ -1,6 +1,5 @@
 #include "daemon/service/all_watches.h"
 
-#include "capture/modules/kept_name.h"
 #include "daemon/watch/blocked/blocked_watch.h"
 #include "daemon/watch/heap/heap_watch.h"
 #include "daemon/watch/latency/latency_watch.h"
@@ -10,25 +9,9 @@
 #include "daemon/watch/tracepoint/tracepoint_watch.h"
 #include "daemon/watch/txg/txg_watch.h"
 
-#include <spdlog/spdlog.h>
-
 namespace incident::daemon {
 
-namespace {
-
-Result<ModuleStore> open_module_store(const std::string &state, const rules::Config::Budget &budget) {
-    if (budget.modules == 0)
-        return fail("[budget] modules is 0");
-    auto store = ModuleStore::open(state + "/" + capture::kept_modules_dir,
-                                   {.bytes = budget.modules, .keep_free = budget.keep_free});
-    if (!store)
-        spdlog::error("{}; no copies of mapped files are kept", store.error().what);
-    return store;
-}
-
-} // namespace
-
-void add_all(Watches &watches, const rules::Config &config, const std::string &state) {
+void add_all(Watches &watches, const rules::Config &config, const Result<std::shared_ptr<KeptModules>> &kept) {
     const WatchContext &context = watches.context();
     watches.add(std::make_unique<LatencyWatch>(context));
     watches.add(std::make_unique<BlockedWatch>(context));
@@ -37,7 +20,7 @@ void add_all(Watches &watches, const rules::Config &config, const std::string &s
     watches.add(std::make_unique<TxgWatch>(context));
     watches.add(std::make_unique<TracepointWatch>(context));
     watches.add(std::make_unique<HeapWatch>(context, config.heap));
-    watches.add(std::make_unique<ModuleWatch>(context, open_module_store(state, config.budget)));
+    watches.add(std::make_unique<ModuleWatch>(context, kept));
 }
 
 } // namespace incident::daemon

@@ -1,5 +1,6 @@
 #include "daemon/service/daemon.h"
 
+#include "capture/modules/kept_name.h"
 #include "daemon/os/clocks.h"
 #include "daemon/os/reserve.h"
 #include "daemon/os/rights.h"
@@ -53,6 +54,18 @@ std::uint32_t stack_wanted(std::span<const rules::Rule> rules) {
         if (rule.enabled)
             most = std::max(most, rule.context.stack_bytes);
     return most;
+}
+
+Result<std::shared_ptr<KeptModules>> open_kept_modules(const std::string &state, const rules::Config::Budget &budget) {
+    if (budget.modules == 0)
+        return fail("[budget] modules is 0");
+    auto store = ModuleStore::open(state + "/" + capture::kept_modules_dir,
+                                   {.bytes = budget.modules, .keep_free = budget.keep_free});
+    if (!store) {
+        spdlog::error("{}; no copies of mapped files are kept", store.error().what);
+        return fail(store.error());
+    }
+    return std::make_shared<KeptModules>(std::move(*store));
 }
 
 // Without its last newline: the log adds one.
@@ -162,6 +175,9 @@ Status Daemon::divide_rights() {
 }
 
 Status Daemon::open_state() {
+    kept_modules_ = open_kept_modules(options_.state, config_.budget);
+    if (kept_modules_)
+        processes_->gives_way = [kept = *kept_modules_](std::uint64_t bytes) { return kept->give_way(bytes); };
     auto delivery = Delivery::open(std::move(*incidents_), options_.state, config_, std::move(*processes_));
     if (!delivery)
         return fail(delivery.error());
@@ -177,7 +193,7 @@ Status Daemon::start_recording() {
         .os = {}, .recorder = *recorder_, .facts = facts_, .rules = *rules_, .occur = [this](Occurrence occurrence) {
             assembler_->occur(std::move(occurrence));
         }});
-    add_all(*watches_, config_, options_.state);
+    add_all(*watches_, config_, kept_modules_);
     costs_.emplace(*recorder_, *rules_, *watches_, config_);
     assembler_.emplace(*recorder_, *rules_, facts_, static_cast<AssemblyListener &>(*this), clock_, capture::OsRoots{},
                        boot_id_, config_.capture.deadline);

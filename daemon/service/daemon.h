@@ -4,6 +4,7 @@
 
 #include "daemon/assemble/assembly.h"
 #include "daemon/dump/dump_control.h"
+#include "daemon/modules/kept_modules.h"
 #include "daemon/os/clock_changes.h"
 #include "daemon/os/event_loop.h"
 #include "daemon/record/event_reader.h"
@@ -87,6 +88,7 @@ private:
     std::optional<DeliveryProcesses> processes_;     // likewise
     std::optional<RulesInForce> rules_;
     std::optional<Recorder> recorder_;
+    Result<std::shared_ptr<KeptModules>> kept_modules_;
     std::unique_ptr<Delivery> delivery_;
     std::optional<DumpControl> dumps_;
     std::optional<Watches> watches_;

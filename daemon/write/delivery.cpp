@@ -114,7 +114,7 @@ Status Delivery::open_state(const std::string &state, DeliveryProcesses with) {
     if (short_of_space(incidents_, budget))
         spdlog::warn("{}: less than [budget] keep_free = {} MiB is free: new incidents take the place of older ones",
                      incidents_.path(), budget.keep_free >> 20);
-    auto writer = Writer::start(std::move(*own), {}, budget, std::move(with.bpf_code));
+    auto writer = Writer::start(std::move(*own), {}, budget, std::move(with.gives_way), std::move(with.bpf_code));
     if (!writer)
         return fail(writer.error());
     writer_ = std::move(*writer);

@@ -31,7 +31,7 @@ struct IncidentCounters {
     std::map<std::string, std::uint64_t> failed_because; // how many failed, by reason: "No space left on device"
 };
 
-// What is done by other processes, because this one has no right to it.
+// What others do for it: mostly processes of their own, because this one has no right to it.
 struct DeliveryProcesses {
     // Call it before other threads are made.
     static Result<DeliveryProcesses> start(const std::string &state, const rules::Config &config);
@@ -39,6 +39,7 @@ struct DeliveryProcesses {
     std::unique_ptr<AnalysisProcess> tool; // null: incidents are not analysed
     std::unique_ptr<Manager> manager;      // null: there is no hook
     BpfCodeSource bpf_code;
+    GiveWay gives_way; // none: nothing does
 };
 
 class Delivery {

@@ -58,8 +58,9 @@ void read_contents(std::string_view incident_json, StoredBundle &bundle) {
 
 } // namespace
 
-Retention::Retention(capture::IncidentsDir &directory, Budget budget, FreeBytes free)
-    : directory_(directory), budget_(budget), free_(std::move(free)), reserve_(directory.fd(), budget.reserve) {
+Retention::Retention(capture::IncidentsDir &directory, Budget budget, GiveWay gives_way, FreeBytes free)
+    : directory_(directory), budget_(budget), gives_way_(std::move(gives_way)), free_(std::move(free)),
+      reserve_(directory.fd(), budget.reserve) {
     if (!free_)
         free_ = [this] { return free_bytes(directory_); };
 }
@@ -174,7 +175,9 @@ Status Retention::make_room(const Coming &coming) {
     if (auto made = make({0, missing(used(), budget_.bytes)}, {}, "they take more than [budget] bytes"); !made)
         return made;
 
-    const std::uint64_t lacking = missing(budget_.keep_free + coming.bytes, free_soon());
+    std::uint64_t lacking = missing(budget_.keep_free + coming.bytes, free_soon());
+    if (lacking != 0 && gives_way_)
+        lacking = missing(lacking, gives_way_(lacking));
     const Floor floor{budget_.at_least, false};
     const auto removal = plan(coming, {0, lacking}, floor);
     if (!removal)
@@ -199,6 +202,8 @@ Status Retention::make_room(const Coming &coming) {
 Result<bool> Retention::make_room_on_a_full_disk(const Coming &coming) {
     const std::uint64_t lacking = missing(coming.bytes, free_());
     const Excess excess{0, lacking != 0 ? lacking : coming.bytes}; // else a quota, which is not seen
+    if (gives_way_ && gives_way_(excess.bytes) != 0)
+        return true;
     constexpr Floor duplicates_only{UINT64_MAX, true};
     auto removal = plan(coming, excess, {budget_.at_least, true});
     if (removal && removal->bytes < excess.bytes)

@@ -31,16 +31,20 @@ struct Coming {
     std::uint64_t bytes = 0;        // on the disk
 };
 
+// Removes what else of ours lies on the same disk and is worth less than any bundle: so many bytes, or all there are.
+// Returns how many.
+using GiveWay = std::function<std::uint64_t(std::uint64_t bytes)>;
+
 class Retention {
 public:
     using FreeBytes = std::function<std::uint64_t()>; // of the directory's file system, for whom it is not reserved
 
     // directory: outlives this.  free: a test's; by default the file system is asked.
-    Retention(capture::IncidentsDir &directory, Budget budget, FreeBytes free = {});
+    Retention(capture::IncidentsDir &directory, Budget budget, GiveWay gives_way = {}, FreeBytes free = {});
 
     // Removes what the budget does not allow beside the coming one.  If others have left less free than must stay free,
-    // bundles go for that only where it helps; else the coming one takes the place of older ones, so that all together
-    // take no more than before.
+    // what gives way goes first; then bundles, but only where it helps; else the coming one takes the place of older
+    // ones, so that all together take no more than before.
     Status make_room(const Coming &coming);
     // The same when the disk has proved full: duplicates go even below the floor, also unfinished ones if there is no
     // other, for they are worth no more than the coming one.  If that is not enough, none goes, and the reserve is
@@ -67,6 +71,7 @@ private:
 
     capture::IncidentsDir &directory_;
     Budget budget_;
+    GiveWay gives_way_; // or none
     FreeBytes free_;
     SpaceReserve reserve_;
     std::map<std::string, StoredBundle> known_; // those in the directory, and the coming one

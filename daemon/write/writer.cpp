@@ -66,18 +66,18 @@ std::uint32_t WriteJob::user() const {
     return rules::user_of(incident.facts);
 }
 
-Writer::Writer(capture::IncidentsDir directory, capture::OsRoots os, Budget budget, BpfCodeSource bpf_code,
-               UniqueFd wake)
-    : directory_(std::move(directory)), os_(std::move(os)), retention_(directory_, budget),
+Writer::Writer(capture::IncidentsDir directory, capture::OsRoots os, Budget budget, GiveWay gives_way,
+               BpfCodeSource bpf_code, UniqueFd wake)
+    : directory_(std::move(directory)), os_(std::move(os)), retention_(directory_, budget, std::move(gives_way)),
       bpf_code_(std::move(bpf_code)), wake_(std::move(wake)), thread_([this] { run(); }) {}
 
 Result<std::unique_ptr<Writer>> Writer::start(capture::IncidentsDir directory, capture::OsRoots os, Budget budget,
-                                              BpfCodeSource bpf_code) {
+                                              GiveWay gives_way, BpfCodeSource bpf_code) {
     UniqueFd wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!wake)
         return fail(Error::system("eventfd"));
-    return std::unique_ptr<Writer>(
-        new Writer(std::move(directory), std::move(os), budget, std::move(bpf_code), std::move(wake)));
+    return std::unique_ptr<Writer>(new Writer(std::move(directory), std::move(os), budget, std::move(gives_way),
+                                              std::move(bpf_code), std::move(wake)));
 }
 
 Writer::~Writer() {

@@ -72,7 +72,7 @@ public:
 
     // Results are fetched with take_results() when the descriptor fd() is readable.
     static Result<std::unique_ptr<Writer>> start(capture::IncidentsDir directory, capture::OsRoots os, Budget budget,
-                                                 BpfCodeSource bpf_code);
+                                                 GiveWay gives_way, BpfCodeSource bpf_code);
     ~Writer(); // finishes what is queued
 
     // false: the queue is full, and no user has more in it.  The incident is lost.
@@ -86,7 +86,8 @@ public:
     bool crowded(std::uint32_t user) const;
 
 private:
-    Writer(capture::IncidentsDir directory, capture::OsRoots os, Budget budget, BpfCodeSource bpf_code, UniqueFd wake);
+    Writer(capture::IncidentsDir directory, capture::OsRoots os, Budget budget, GiveWay gives_way,
+           BpfCodeSource bpf_code, UniqueFd wake);
     void run();
     using Job = std::variant<WriteJob, AmendJob, ReportJob>;
     WriteResult done(Job &job);

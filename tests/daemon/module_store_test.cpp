@@ -163,6 +163,29 @@ TEST_F(ModuleStoreTest, WhatHasNoRoomIsAnErrorAndChangesNothing) {
     EXPECT_EQ(there(), std::vector{1});
 }
 
+TEST_F(ModuleStoreTest, IncidentsFindAsMuchRoomAsCopiesTake) {
+    free = (1 << 20) + 512 * kib;
+    ModuleStore store = open(1 << 20, 1 << 20);
+    for (int number = 1; number <= 6; ++number) {
+        ASSERT_TRUE(store.keep(copy(number), 0, number));
+        free = (1 << 20) + 512 * kib - store.bytes();
+    }
+    EXPECT_EQ(there(), (std::vector{3, 4, 5, 6}));
+}
+
+TEST_F(ModuleStoreTest, GivesWay) {
+    ModuleStore store = open(1 << 20);
+    for (int number = 1; number <= 4; ++number)
+        ASSERT_TRUE(store.keep(copy(number), 0, number));
+    EXPECT_EQ(*store.give_way(65 * kib), 128 * kib);
+    EXPECT_EQ(there(), (std::vector{3, 4}));
+    EXPECT_EQ(store.take_removed(), (std::vector{copy(1).name, copy(2).name}));
+    EXPECT_EQ(*store.give_way(1 << 30), 128 * kib);
+    EXPECT_TRUE(there().empty());
+    EXPECT_EQ(store.bytes(), 0u);
+    EXPECT_EQ(*store.give_way(1), 0u);
+}
+
 TEST_F(ModuleStoreTest, WhatAnEarlierLifeHasBegunIsRemovedAndWhatIsNoneOfItsOwnStays) {
     fs::create_directory(directory());
     fs::permissions(directory(), fs::perms::owner_all);

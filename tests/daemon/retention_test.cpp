@@ -50,7 +50,7 @@ TEST_F(RetentionTest, WhatIsFreedLateIsNotRemovedAgain) {
     for (int second = 1; second <= 10; ++second)
         write(second, incident("s"));
     std::uint64_t free = 100'000;
-    Retention late(*incidents, {.bundles = 99, .bytes = 1 << 20, .keep_free = 100'000}, [&] { return free; });
+    Retention late(*incidents, {.bundles = 99, .bytes = 1 << 20, .keep_free = 100'000}, {}, [&] { return free; });
     const auto coming = name_of(11), next = name_of(12);
     ASSERT_TRUE(late.make_room({.name = coming, .incident_json = incident("s"), .bytes = 8192}));
     EXPECT_THAT(names(), testing::SizeIs(8));
@@ -63,7 +63,7 @@ TEST_F(RetentionTest, WhatIsFreedLateIsNotRemovedAgain) {
 
 TEST_F(RetentionTest, OnAFullDiskAnUnfinishedOneOfManyAlikeGoes) {
     const auto a = write(1, incident("s")), only = write(2, incident("t"));
-    Retention full(*incidents, {.bundles = 99, .bytes = 1 << 20, .keep_free = 0, .at_least = 1}, [] { return 0; });
+    Retention full(*incidents, {.bundles = 99, .bytes = 1 << 20, .keep_free = 0, .at_least = 1}, {}, [] { return 0; });
     full.begun(a);
     full.begun(only);
     const auto coming = name_of(3), json = incident("s");
@@ -121,6 +121,33 @@ TEST_F(RetentionTest, NothingIsErasedInVain) {
     }
     EXPECT_THAT(names(), testing::SizeIs(10));
     EXPECT_EQ(names().back(), name_of(20));
+}
+
+TEST_F(RetentionTest, WhatGivesWayGoesBeforeAnyBundle) {
+    for (int second = 1; second <= 5; ++second)
+        write(second, incident("s"));
+    std::uint64_t free = 1'000'000, others = 24'000;
+    const auto give_way = [&](std::uint64_t bytes) {
+        const auto given = std::min(bytes, others);
+        others -= given;
+        free += given;
+        return given;
+    };
+    Retention retention(*incidents, {.bundles = 99, .bytes = 1 << 20, .keep_free = 1'000'000}, give_way,
+                        [&] { return free; });
+    const auto coming = name_of(6);
+    const Coming another{.name = coming, .incident_json = incident("s"), .bytes = 8192};
+    ASSERT_TRUE(retention.make_room(another));
+    EXPECT_EQ(others, 24'000u - 8192) << "no more than is needed";
+    free = 1'000'000;
+    const auto made = retention.make_room_on_a_full_disk(another);
+    ASSERT_TRUE(made && *made);
+    EXPECT_EQ(others, 24'000u - 2 * 8192);
+    EXPECT_THAT(names(), testing::SizeIs(5));
+    free = 1'000'000;
+    ASSERT_TRUE(retention.make_room(another));
+    EXPECT_EQ(others, 0u);
+    EXPECT_THAT(names(), testing::SizeIs(4)) << "what was lacking then";
 }
 
 TEST_F(RetentionTest, SoManyStayWhateverOthersTake) {

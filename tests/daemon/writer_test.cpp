@@ -23,8 +23,8 @@ protected:
         root = ::mkdtemp(name.data());
         auto incidents = capture::IncidentsDir::open(root.string(), true);
         EXPECT_TRUE(incidents) << incidents.error().what;
-        auto started =
-            Writer::start(std::move(*incidents), {}, {.bundles = 9, .bytes = 1 << 20, .keep_free = 0}, loaded_bpf_code);
+        auto started = Writer::start(std::move(*incidents), {}, {.bundles = 9, .bytes = 1 << 20, .keep_free = 0}, {},
+                                     loaded_bpf_code);
         EXPECT_TRUE(started) << started.error().what;
         writer = std::move(*started);
     }

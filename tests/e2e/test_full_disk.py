@@ -17,7 +17,9 @@ from lib.victims import finish, run, running, start
 from lib.wait import PATIENCE, until
 from test_rule_dump import ALLOW, rule, slow_call
 
-SMALL = "[budget]\nkeep_free = \"0B\"\n"
+# Copies of mapped files go first, which is for one test alone.
+NO_COPIES = '[budget]\nmodules = "0B"\n'
+SMALL = NO_COPIES + 'keep_free = "0B"\n'
 EACH_WHOLE = "[storm]\nfull = 1000\n"
 
 
@@ -113,7 +115,7 @@ def test_a_crash_then_is_counted_and_the_next_is_whole(small_disk, daemon, cored
 
 def test_what_is_older_makes_room(small_disk, daemon, coredump_host):
     """[budget] keep_free is not to be had any more: the oldest go, as they do when ours take it."""
-    watcher = made(small_disk, daemon, rules=CRASH_RULE, config="[budget]\nkeep_free = \"1MiB\"\n")
+    watcher = made(small_disk, daemon, rules=CRASH_RULE, config=NO_COPIES + 'keep_free = "1MiB"\n')
     old = run(victim("die"), "null-read")
     watcher.explained_incident(old.pid)
     with full(watcher.state):
@@ -144,7 +146,7 @@ def crash(watcher, kind="null-read"):
 
 def test_nothing_is_erased_for_a_file_of_others(small_disk, daemon):
     """To remove all incidents would not make as much free as is to be kept free: only as much goes as comes."""
-    watcher = made(small_disk, daemon, rules=CRASH_RULE, config=EACH_WHOLE + '[budget]\nkeep_free = "8MiB"\nat_least = 4\n')
+    watcher = made(small_disk, daemon, rules=CRASH_RULE, config=EACH_WHOLE + NO_COPIES + 'keep_free = "8MiB"\nat_least = 4\n')
     before = [crash(watcher).id for _ in range(8)]
     with strangers_file(watcher.state, 2 << 20):
         newer = [crash(watcher).id for _ in range(2)]
@@ -154,8 +156,25 @@ def test_nothing_is_erased_for_a_file_of_others(small_disk, daemon):
     assert watcher.ctl.json("status")["incidents"]["removed"] == 10 - len(left)
 
 
+def test_copies_of_mapped_files_go_first(small_disk, daemon):
+    watcher = made(small_disk, daemon, rules=CRASH_RULE, config=EACH_WHOLE + '[budget]\nkeep_free = "8MiB"\n')
+
+    def copies():
+        return watcher.ctl.json("status")["modules"]
+
+    with running("perl", "-e", "sleep"), running("/usr/bin/python3", "-c", "input()", stdin=subprocess.PIPE):
+        before = [crash(watcher).id for _ in range(3)]
+        until(lambda: copies()["bytes"] > 4 << 20 and not copies()["waiting"], "files to be copied", watcher.tail)
+        had = copies()
+        with strangers_file(watcher.state, 7 << 20):  # what is free is to become more by 1 MiB and what comes
+            newer = [crash(watcher).id for _ in range(2)]
+            assert set(before + newer) <= recorded(watcher), watcher.tail()
+            assert copies()["removed"] > 0 and 0 < copies()["bytes"] < had["bytes"] - (1 << 20)
+    watcher.ctl.text("verify", "--all")
+
+
 def test_so_many_stay_though_others_need_the_space(small_disk, daemon):
-    watcher = made(small_disk, daemon, rules=CRASH_RULE, config=EACH_WHOLE + '[budget]\nkeep_free = "3MiB"\nat_least = 4\n')
+    watcher = made(small_disk, daemon, rules=CRASH_RULE, config=EACH_WHOLE + NO_COPIES + 'keep_free = "3MiB"\nat_least = 4\n')
     before = [crash(watcher).id for _ in range(3)]
     with strangers_file(watcher.state, 2 << 20):
         assert recorded(watcher) | {crash(watcher).id} == recorded(watcher) | set(before)
@@ -178,7 +197,7 @@ def test_on_a_full_disk_each_crash_takes_the_place_of_one_like_it(small_disk, da
 
 
 def test_the_reserve_is_for_what_nothing_else_makes_room_for(small_disk, daemon):
-    watcher = made(small_disk, daemon, rules=CRASH_RULE, config='[budget]\nkeep_free = "0B"\nreserve = "2MiB"\n')
+    watcher = made(small_disk, daemon, rules=CRASH_RULE, config=NO_COPIES + 'keep_free = "0B"\nreserve = "2MiB"\n')
     reserve = watcher.state / "incidents" / ".reserve"
 
     def made_whole():

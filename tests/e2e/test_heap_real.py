@@ -144,7 +144,7 @@ def test_a_minute_of_load(daemon, tmp_path):
         print(name, {key: value for key, value in heap.account.items() if value}, heap.json["cost"])
         heap.assert_adds_up()
         assert heap.json["level"] == "history", name
-        assert heap.json["history"]["written"] > 100000, name
+        assert heap.json["history"]["written"] > len(heap.history), name
         assert len(heap.history) == 65536, name
         for what in ("lost", "no_frame", "unentered", "strangers"):
             assert heap.account[what] == 0, (name, heap.account)

@@ -99,10 +99,11 @@ def test_overrun_into_nothing(dies):
 
 @pytest.mark.parametrize("level", ["sizes", "history"])
 def test_a_leak_of_one_percent(dies, level):
-    one, watcher, incident = dies("leak", 1000000, level=level)
+    one, watcher, incident = dies("leak", 200000, level=level)
     top = incident.record["heap"]["growing"][0]
     assert place(top) == "leak_it"
-    assert top["count"] == 10000 and top["bytes"] == one.value("leaked", 2)
+    assert top["live"] == 2000 and top["live_bytes"] == one.value("leaked", 2)
+    assert 0 < top["count"] <= 2000 and top["bytes"] <= top["live_bytes"]  # of the window, which a slow machine outlasts
     assert "leak_it" in watcher.ctl.text("info", one.pid)
     folded = (incident.path / "heap" / "growth.folded").read_text()
     lines = dict(line.rsplit(" ", 1) for line in folded.splitlines())

@@ -20,12 +20,13 @@ constexpr std::chrono::milliseconds incident_patience{2000};
 
 } // namespace
 
-ModuleWatch::ModuleWatch(const WatchContext &context, Result<ModuleStore> store) : Watch(context) {
-    if (!store) {
-        problem_ = store.error().what;
+ModuleWatch::ModuleWatch(const WatchContext &context, const Result<std::shared_ptr<KeptModules>> &kept)
+    : Watch(context) {
+    if (!kept) {
+        problem_ = kept.error().what;
         return;
     }
-    kept_ = std::make_shared<KeptModules>(std::move(*store));
+    kept_ = *kept;
     keeper_ = std::make_unique<ModuleKeeper>(context.os, kept_);
 }
 

@@ -12,8 +12,8 @@ namespace incident::daemon {
 
 class ModuleWatch : public Watch {
 public:
-    // store: none, then problem says why.
-    ModuleWatch(const WatchContext &context, Result<ModuleStore> store);
+    // Error: why nothing is kept.
+    ModuleWatch(const WatchContext &context, const Result<std::shared_ptr<KeptModules>> &kept);
 
     void apply(std::uint64_t now_ns) override;
     // Looks at processes that had mapped their files before anybody watched them.
