@@ -83,7 +83,9 @@ static __always_inline void read_received(struct thread_slot *thread, struct thr
     struct message_name name = {};
     __u32 room = thread->address_length;
     thread->address_of = 0;
-    if (record->ret < 0 || record->duration_ns == NO_DURATION) /* nobody has seen how much room there was */
+    /* Most have no room for any.  Where nobody has seen how much there was, neither is known.  Nothing is read for
+     * these, for a null pointer costs a page fault: 0.5 to 6 µs. */
+    if (!room || record->ret < 0 || record->duration_ns == NO_DURATION)
         return;
     if (call == ADDRESS_RECEIVED) {
         message_name(record, &name);
