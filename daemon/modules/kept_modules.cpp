@@ -7,7 +7,9 @@
 #include "rules/model/user.h"
 
 #include <algorithm>
+#include <chrono>
 #include <set>
+#include <unordered_set>
 
 namespace incident::daemon {
 
@@ -15,6 +17,7 @@ namespace {
 
 constexpr std::uint64_t maps_max = 16u << 20; // bytes of /proc/PID/maps
 constexpr std::int64_t second = 1'000'000'000;
+constexpr std::chrono::seconds give_way_patience{2};
 
 std::int64_t ns_of(const timespec &time) {
     return time.tv_sec * second + time.tv_nsec;
@@ -114,21 +117,24 @@ void KeptModules::not_kept(const capture::Mapping &mapping, const Error &why) {
 
 // What the store has now, and what it has removed.
 void KeptModules::note_store() {
-    const auto removed = store_.take_removed();
+    const auto names = store_.take_removed();
     counts_.copies = store_.copies();
     counts_.bytes = store_.bytes();
-    counts_.removed += removed.size();
-    std::erase_if(files_, [&](const auto &one) { return std::ranges::count(removed, one.second.copy) > 0; });
+    counts_.removed += names.size();
+    if (const std::unordered_set<std::string> removed(names.begin(), names.end()); !removed.empty())
+        std::erase_if(files_, [&](const auto &one) { return removed.contains(one.second.copy); });
 }
 
 std::uint64_t KeptModules::give_way(std::uint64_t bytes) {
-    const std::lock_guard store_lock(store_mutex_);
+    const std::unique_lock store_lock(store_mutex_, give_way_patience);
+    if (!store_lock)
+        return 0;
     const auto given = store_.give_way(bytes);
     const std::lock_guard lock(mutex_);
     note_store();
-    if (!given)
-        counts_.problem = given.error().what;
-    return given ? *given : 0;
+    if (!given.problem.empty())
+        counts_.problem = given.problem;
+    return given.bytes;
 }
 
 void KeptModules::copy(int fd, const capture::Mapping &mapping, const struct stat &status, std::uint32_t user) {

@@ -51,6 +51,7 @@ public:
     // Tells the store what has been used since the last call; returns at once if it is busy.
     void note_uses();
     // Removes copies that take so many bytes, or all there are: incidents need the room.  Returns how many they took.
+    // Waits for who writes one, but not long.
     std::uint64_t give_way(std::uint64_t bytes);
 
     struct Counts {
@@ -74,7 +75,7 @@ private:
     void note_store(); // with both mutexes held
     class Reader;
 
-    std::mutex store_mutex_; // held while files are written; taken before the other one
+    std::timed_mutex store_mutex_; // held while files are written; taken before the other one
     ModuleStore store_;
     const std::uint64_t copy_most_;
     mutable std::mutex mutex_;

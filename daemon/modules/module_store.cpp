@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <functional>
+#include <tuple>
 
 namespace incident::daemon {
 
@@ -78,55 +80,78 @@ Status ModuleStore::read() {
 }
 
 // What nobody has needed since the start goes first; then of the user who has most, the coming copy with them.
-ModuleStore::Copies::iterator ModuleStore::next_to_go(std::uint64_t coming, std::uint32_t user) {
-    std::map<std::uint32_t, std::uint64_t> of_user;
-    for (const auto &[name, copy] : copies_)
-        of_user[copy.user] += copy.bytes;
-    if (of_user.contains(user))
-        of_user[user] += coming;
-    std::uint32_t heaviest = nobody;
-    if (!of_user.contains(nobody) && !of_user.empty())
-        heaviest = std::ranges::max_element(of_user, {}, [](const auto &one) { return one.second; })->first;
-    auto oldest = copies_.end();
-    for (auto at = copies_.begin(); at != copies_.end(); ++at)
-        if (at->second.user == heaviest && (oldest == copies_.end() || at->second.used_s < oldest->second.used_s))
-            oldest = at;
-    return oldest;
+class ModuleStore::Queue {
+public:
+    Queue(const Copies &copies, std::uint64_t coming, std::uint32_t user) {
+        for (const auto &[name, copy] : copies) {
+            Of &of = users_[copy.user];
+            of.bytes += copy.bytes;
+            of.copies.emplace_back(copy.used_s, copy.bytes, name);
+        }
+        for (auto &[one, of] : users_)
+            std::ranges::sort(of.copies, std::greater{}); // the next to go is the last
+        if (const auto found = users_.find(user); found != users_.end())
+            found->second.bytes += coming;
+    }
+    bool empty() const { return users_.empty(); }
+    std::string pop() {
+        auto next = users_.find(nobody);
+        if (next == users_.end())
+            next = std::ranges::max_element(users_, {}, [](const auto &one) { return one.second.bytes; });
+        const auto [used_s, bytes, name] = std::move(next->second.copies.back());
+        next->second.copies.pop_back();
+        next->second.bytes -= bytes;
+        if (next->second.copies.empty())
+            users_.erase(next);
+        return name;
+    }
+
+private:
+    struct Of {
+        std::uint64_t bytes = 0;
+        std::vector<std::tuple<std::uint64_t, std::uint64_t, std::string>> copies; // used_s, bytes, name
+    };
+    std::map<std::uint32_t, Of> users_;
+};
+
+// Whether incidents find as much room, beyond what is left to others, as all copies take with this one.
+bool ModuleStore::leaves_enough(std::uint64_t bytes) const {
+    const std::uint64_t free = free_bytes_();
+    return free >= budget_.keep_free && free - budget_.keep_free >= bytes && //
+           free - budget_.keep_free - bytes >= bytes_ + bytes;
 }
 
-// Bytes that all copies may take: half of what would be free without them, so that incidents find as much.
-std::uint64_t ModuleStore::allowed() const {
-    const std::uint64_t there = free_bytes_() + bytes_;
-    return std::min(budget_.bytes, there > budget_.keep_free ? (there - budget_.keep_free) / 2 : 0);
-}
-
-Status ModuleStore::remove(Copies::iterator copy) {
-    if (::unlinkat(directory_.get(), copy->first.c_str(), 0) != 0 && errno != ENOENT)
-        return fail(Error::system(copy->first));
-    bytes_ -= copy->second.bytes;
-    removed_.push_back(copy->first);
-    copies_.erase(copy);
+Status ModuleStore::remove(const std::string &name) {
+    if (::unlinkat(directory_.get(), name.c_str(), 0) != 0 && errno != ENOENT)
+        return fail(Error::system(name));
+    const auto found = copies_.find(name);
+    bytes_ -= found->second.bytes;
+    copies_.erase(found);
+    removed_.push_back(name);
     return {};
 }
 
 Status ModuleStore::make_room(std::uint64_t bytes, std::uint32_t user) {
     if (bytes > budget_.bytes)
         return fail(fmt::format("it takes {} bytes, [budget] modules allows {} for all", bytes, budget_.bytes));
-    const std::uint64_t most = allowed();
-    if (bytes > most)
+    if (bytes_ + bytes > budget_.bytes)
+        for (Queue queue(copies_, bytes, user); bytes_ + bytes > budget_.bytes;)
+            if (auto removed = remove(queue.pop()); !removed) // there is one, for they take something
+                return removed;
+    if (bytes > 0 &&
+        !leaves_enough(bytes)) // what is there stays: else copies would take each other's place without end
         return fail("what the disk has free beyond [budget] keep_free is left to incidents");
-    while (bytes_ + bytes > most)
-        if (auto removed = remove(next_to_go(bytes, user)); !removed) // there is one, for they take something
-            return removed;
     return {};
 }
 
-Result<std::uint64_t> ModuleStore::give_way(std::uint64_t bytes) {
+ModuleStore::Given ModuleStore::give_way(std::uint64_t bytes) {
+    Given given;
     const std::uint64_t before = bytes_;
-    while (!copies_.empty() && before - bytes_ < bytes)
-        if (auto removed = remove(next_to_go(0, nobody)); !removed)
-            return fail(removed.error());
-    return before - bytes_;
+    for (Queue queue(copies_, 0, nobody); !queue.empty() && before - bytes_ < bytes;)
+        if (auto removed = remove(queue.pop()); !removed)
+            given.problem = removed.error().what;
+    given.bytes = before - bytes_;
+    return given;
 }
 
 Status ModuleStore::write(const capture::ModuleCopy &copy) {

@@ -1,7 +1,7 @@
 // The directory of the copies of modules (capture/modules): a file each, named by what it contains.
 //
-// It has a budget, and beside it what is left free on the disk counts: all copies together take no more than incidents
-// can still take.  Where that is used up, the user whose copies take most gives up those that were used longest ago.
+// It has a budget.  Where that is used up, the user whose copies take most gives up those that were used longest ago.
+// On a disk with little space none is added that would leave less to incidents than all copies take; and they give way.
 #pragma once
 
 #include "capture/modules/module_copy.h"
@@ -37,8 +37,12 @@ public:
     Status keep(const capture::ModuleCopy &copy, std::uint32_t user, std::uint64_t now_s);
     // Notes that it is needed now.  false: it is not there.
     bool use(const std::string &name, std::uint32_t user, std::uint64_t now_s);
-    // Removes copies until so many bytes are gone, or all are.  Returns how many bytes they took.
-    Result<std::uint64_t> give_way(std::uint64_t bytes);
+    struct Given {
+        std::uint64_t bytes = 0; // that copies took which are gone now
+        std::string problem;     // with one that could not be removed
+    };
+    // Removes copies until so many bytes are gone, or all are.
+    Given give_way(std::uint64_t bytes);
 
     // The most that a copy may have, in bytes.
     std::uint64_t most() const { return std::min(module_max, budget_.bytes); }
@@ -57,11 +61,11 @@ private:
     ModuleStore(UniqueFd directory, ModuleBudget budget, FreeBytes free_bytes)
         : directory_(std::move(directory)), budget_(budget), free_bytes_(std::move(free_bytes)) {}
     Status read();
-    std::uint64_t allowed() const;
-    Status remove(Copies::iterator copy);
+    class Queue; // in which they go
+    bool leaves_enough(std::uint64_t bytes) const;
+    Status remove(const std::string &name);
     Status make_room(std::uint64_t bytes, std::uint32_t user);
     Status write(const capture::ModuleCopy &copy);
-    Copies::iterator next_to_go(std::uint64_t coming, std::uint32_t user);
     void set_used(const std::string &name, Copy &copy, std::uint64_t now_s);
 
     UniqueFd directory_;

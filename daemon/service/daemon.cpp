@@ -1,12 +1,12 @@
 #include "daemon/service/daemon.h"
 
-#include "capture/modules/kept_name.h"
 #include "daemon/os/clocks.h"
 #include "daemon/os/reserve.h"
 #include "daemon/os/rights.h"
 #include "daemon/os/tracefs.h"
 #include "daemon/record/attacher.h"
 #include "daemon/service/all_watches.h"
+#include "daemon/service/open_modules.h"
 #include "daemon/service/preflight.h"
 #include "daemon/service/status.h"
 
@@ -54,18 +54,6 @@ std::uint32_t stack_wanted(std::span<const rules::Rule> rules) {
         if (rule.enabled)
             most = std::max(most, rule.context.stack_bytes);
     return most;
-}
-
-Result<std::shared_ptr<KeptModules>> open_kept_modules(const std::string &state, const rules::Config::Budget &budget) {
-    if (budget.modules == 0)
-        return fail("[budget] modules is 0");
-    auto store = ModuleStore::open(state + "/" + capture::kept_modules_dir,
-                                   {.bytes = budget.modules, .keep_free = budget.keep_free});
-    if (!store) {
-        spdlog::error("{}; no copies of mapped files are kept", store.error().what);
-        return fail(store.error());
-    }
-    return std::make_shared<KeptModules>(std::move(*store));
 }
 
 // Without its last newline: the log adds one.
@@ -176,8 +164,7 @@ Status Daemon::divide_rights() {
 
 Status Daemon::open_state() {
     kept_modules_ = open_kept_modules(options_.state, config_.budget);
-    if (kept_modules_)
-        processes_->gives_way = [kept = *kept_modules_](std::uint64_t bytes) { return kept->give_way(bytes); };
+    processes_->gives_way = gives_way_to(incidents_->path(), options_.state, kept_modules_);
     auto delivery = Delivery::open(std::move(*incidents_), options_.state, config_, std::move(*processes_));
     if (!delivery)
         return fail(delivery.error());

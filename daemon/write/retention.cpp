@@ -144,11 +144,23 @@ Result<std::uint64_t> Retention::remove(const Removal &removal, std::string_view
         contents_known_.erase(name);
         ++removed_;
     }
-    if (const std::uint64_t late = missing(bytes, missing(free_(), before)); late > bytes / 2)
-        delayed_.push_back({std::chrono::steady_clock::now(), late});
+    note_freed(bytes, before);
     if (!failed && bytes == 0)
         return fail(failed.error());
     return bytes;
+}
+
+// So many bytes were removed; those that are not free yet will be.
+void Retention::note_freed(std::uint64_t bytes, std::uint64_t free_before) {
+    if (const std::uint64_t late = missing(bytes, missing(free_(), free_before)); late > bytes / 2)
+        delayed_.push_back({std::chrono::steady_clock::now(), late});
+}
+
+void Retention::have_others_give_way(std::uint64_t bytes) {
+    if (bytes == 0 || !gives_way_)
+        return;
+    const std::uint64_t before = free_();
+    note_freed(gives_way_(bytes), before);
 }
 
 // What is free, or will be when the file system has freed what was removed.
@@ -175,9 +187,8 @@ Status Retention::make_room(const Coming &coming) {
     if (auto made = make({0, missing(used(), budget_.bytes)}, {}, "they take more than [budget] bytes"); !made)
         return made;
 
-    std::uint64_t lacking = missing(budget_.keep_free + coming.bytes, free_soon());
-    if (lacking != 0 && gives_way_)
-        lacking = missing(lacking, gives_way_(lacking));
+    have_others_give_way(missing(budget_.keep_free + coming.bytes, free_soon()));
+    const std::uint64_t lacking = missing(budget_.keep_free + coming.bytes, free_soon());
     const Floor floor{budget_.at_least, false};
     const auto removal = plan(coming, {0, lacking}, floor);
     if (!removal)
@@ -200,10 +211,13 @@ Status Retention::make_room(const Coming &coming) {
 }
 
 Result<bool> Retention::make_room_on_a_full_disk(const Coming &coming) {
+    if (missing(coming.bytes, free_()) != 0) {
+        have_others_give_way(missing(coming.bytes, free_()));
+        if (missing(coming.bytes, free_()) == 0)
+            return true;
+    }
     const std::uint64_t lacking = missing(coming.bytes, free_());
     const Excess excess{0, lacking != 0 ? lacking : coming.bytes}; // else a quota, which is not seen
-    if (gives_way_ && gives_way_(excess.bytes) != 0)
-        return true;
     constexpr Floor duplicates_only{UINT64_MAX, true};
     auto removal = plan(coming, excess, {budget_.at_least, true});
     if (removal && removal->bytes < excess.bytes)

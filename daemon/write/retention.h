@@ -31,8 +31,8 @@ struct Coming {
     std::uint64_t bytes = 0;        // on the disk
 };
 
-// Removes what else of ours lies on the same disk and is worth less than any bundle: so many bytes, or all there are.
-// Returns how many.
+// Removes what else of ours lies on the same file system and is worth less than any bundle: so many bytes, or all there
+// are. Returns how many.
 using GiveWay = std::function<std::uint64_t(std::uint64_t bytes)>;
 
 class Retention {
@@ -68,6 +68,8 @@ private:
     Result<Removal> plan(const Coming &coming, Excess excess, Floor floor, bool unfinished_too = false);
     Result<std::uint64_t> remove(const Removal &removal, std::string_view why);
     std::uint64_t free_soon();
+    void have_others_give_way(std::uint64_t bytes);
+    void note_freed(std::uint64_t bytes, std::uint64_t free_before);
 
     capture::IncidentsDir &directory_;
     Budget budget_;

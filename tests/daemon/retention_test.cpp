@@ -139,15 +139,45 @@ TEST_F(RetentionTest, WhatGivesWayGoesBeforeAnyBundle) {
     const Coming another{.name = coming, .incident_json = incident("s"), .bytes = 8192};
     ASSERT_TRUE(retention.make_room(another));
     EXPECT_EQ(others, 24'000u - 8192) << "no more than is needed";
-    free = 1'000'000;
-    const auto made = retention.make_room_on_a_full_disk(another);
+    free = 0;
+    auto made = retention.make_room_on_a_full_disk(another);
     ASSERT_TRUE(made && *made);
     EXPECT_EQ(others, 24'000u - 2 * 8192);
     EXPECT_THAT(names(), testing::SizeIs(5));
-    free = 1'000'000;
-    ASSERT_TRUE(retention.make_room(another));
+    free = 0;
+    made = retention.make_room_on_a_full_disk(another);
+    ASSERT_TRUE(made && *made);
     EXPECT_EQ(others, 0u);
     EXPECT_THAT(names(), testing::SizeIs(4)) << "what was lacking then";
+}
+
+// What is given and is not free, or only later, does not stand for room.
+TEST_F(RetentionTest, WhatGivesWayInVainIsNotTakenForRoom) {
+    for (int second = 1; second <= 5; ++second)
+        write(second, incident("s"));
+    int asked = 0;
+    std::uint64_t free = 1'000'000;
+    const auto give_way = [&](std::uint64_t bytes) {
+        ++asked;
+        return bytes;
+    };
+    Retention retention(*incidents, {.bundles = 99, .bytes = 1 << 20, .keep_free = 1'000'000}, give_way,
+                        [&] { return free; });
+    const auto coming = name_of(6);
+    const Coming another{.name = coming, .incident_json = incident("s"), .bytes = 8192};
+    ASSERT_TRUE(retention.make_room(another));
+    ASSERT_TRUE(retention.make_room(another));
+    EXPECT_EQ(asked, 1) << "what was given is on its way";
+    EXPECT_THAT(names(), testing::SizeIs(5));
+    auto made = retention.make_room_on_a_full_disk(another);
+    ASSERT_TRUE(made && *made);
+    EXPECT_EQ(asked, 1) << "there is room on the disk: it is a quota, which may be of the incidents alone";
+    EXPECT_THAT(names(), testing::SizeIs(3));
+    free = 0;
+    made = retention.make_room_on_a_full_disk(another);
+    ASSERT_TRUE(made && *made);
+    EXPECT_EQ(asked, 2);
+    EXPECT_THAT(names(), testing::SizeIs(1)) << "the disk is as full as before";
 }
 
 TEST_F(RetentionTest, SoManyStayWhateverOthersTake) {
