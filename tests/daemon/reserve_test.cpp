@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <latch>
 #include <memory>
 #include <new>
 #include <string>
@@ -53,13 +54,15 @@ std::size_t arenas() {
     return count;
 }
 
-// Threads that keep meeting in malloc.
+// Threads that are in malloc while each other lives: one that has ended leaves its arena to the next.
 void crowd() {
+    constexpr int all = 16;
+    std::latch used(all);
     std::vector<std::thread> threads;
-    for (int i = 0; i < 16; ++i)
-        threads.emplace_back([] {
-            for (int k = 0; k < 2000; ++k)
-                can_have(3000);
+    for (int i = 0; i < all; ++i)
+        threads.emplace_back([&used] {
+            can_have(3000);
+            used.arrive_and_wait();
         });
     for (auto &thread : threads)
         thread.join();
