@@ -164,7 +164,7 @@ def test_copies_of_mapped_files_go_first(small_disk, daemon):
 
     with running("perl", "-e", "sleep"), running("/usr/bin/python3", "-c", "input()", stdin=subprocess.PIPE):
         before = [crash(watcher).id for _ in range(3)]
-        until(lambda: copies()["bytes"] > 4 << 20 and not copies()["waiting"], "files to be copied", watcher.tail)
+        until(lambda: copies()["bytes"] > 4 << 20, "files to be copied", lambda: f"{copies()}\n{watcher.tail()}")
         had = copies()
         with strangers_file(watcher.state, 7 << 20):  # what is free is to become more by 1 MiB and what comes
             newer = [crash(watcher).id for _ in range(2)]
