@@ -37,7 +37,8 @@ GiveWay gives_way_to(const std::string &incidents, const std::string &state,
                      const Result<std::shared_ptr<KeptModules>> &kept) {
     if (!kept || !on_one_file_system(modules_dir(state), incidents))
         return {};
-    return [copies = *kept](std::uint64_t bytes) { return copies->give_way(bytes); };
+    return {.bytes = [copies = *kept] { return copies->counts().bytes; },
+            .remove = [copies = *kept](std::uint64_t bytes) { return copies->give_way(bytes); }};
 }
 
 } // namespace incident::daemon

@@ -156,11 +156,12 @@ void Retention::note_freed(std::uint64_t bytes, std::uint64_t free_before) {
         delayed_.push_back({std::chrono::steady_clock::now(), late});
 }
 
-void Retention::have_others_give_way(std::uint64_t bytes) {
-    if (bytes == 0 || !gives_way_)
-        return;
-    const std::uint64_t before = free_();
-    note_freed(gives_way_(bytes), before);
+std::uint64_t Retention::have_others_give_way(std::uint64_t bytes) {
+    if (bytes == 0 || !gives_way_.remove)
+        return 0;
+    const std::uint64_t before = free_(), given = gives_way_.remove(bytes);
+    note_freed(given, before);
+    return given;
 }
 
 // What is free, or will be when the file system has freed what was removed.
@@ -187,19 +188,23 @@ Status Retention::make_room(const Coming &coming) {
     if (auto made = make({0, missing(used(), budget_.bytes)}, {}, "they take more than [budget] bytes"); !made)
         return made;
 
-    have_others_give_way(missing(budget_.keep_free + coming.bytes, free_soon()));
-    const std::uint64_t lacking = missing(budget_.keep_free + coming.bytes, free_soon());
+    const auto lacking = [&] { return missing(budget_.keep_free + coming.bytes, free_soon()); };
     const Floor floor{budget_.at_least, false};
-    const auto removal = plan(coming, {0, lacking}, floor);
+    constexpr std::string_view why = "less than [budget] keep_free is free";
+    const std::uint64_t others = gives_way_.bytes ? gives_way_.bytes() : 0;
+    auto removal = plan(coming, {0, missing(lacking(), others)}, floor);
+    if (removal && removal->bytes >= missing(lacking(), others)) {
+        have_others_give_way(lacking());
+        removal = plan(coming, {0, lacking()}, floor);
+    }
     if (!removal)
         return fail(removal.error());
-    const bool helps = removal->bytes >= lacking;
-    constexpr std::string_view why = "less than [budget] keep_free is free";
-    if (helps) {
+    if (removal->bytes >= lacking()) {
         in_vain_with_.reset();
         const auto removed = remove(*removal, why);
         return removed ? Status() : fail(removed.error());
     }
+    const std::uint64_t given = have_others_give_way(coming.bytes);
     if (!in_vain_with_) {
         in_vain_with_ = missing(used(), coming.bytes);
         if (budget_.keep_free != 0)
@@ -207,6 +212,7 @@ Status Retention::make_room(const Coming &coming) {
                          "that: each new one takes the place of older ones",
                          directory_.path(), budget_.keep_free >> 20);
     }
+    *in_vain_with_ += given;
     return make({0, missing(used(), *in_vain_with_)}, floor, why);
 }
 

@@ -31,9 +31,11 @@ struct Coming {
     std::uint64_t bytes = 0;        // on the disk
 };
 
-// Removes what else of ours lies on the same file system and is worth less than any bundle: so many bytes, or all there
-// are. Returns how many.
-using GiveWay = std::function<std::uint64_t(std::uint64_t bytes)>;
+// What else of ours lies on the same file system and is worth less than any bundle; without functions: nothing does.
+struct GiveWay {
+    std::function<std::uint64_t()> bytes;                     // that it takes
+    std::function<std::uint64_t(std::uint64_t bytes)> remove; // so many, or all there are; returns how many
+};
 
 class Retention {
 public:
@@ -43,8 +45,8 @@ public:
     Retention(capture::IncidentsDir &directory, Budget budget, GiveWay gives_way = {}, FreeBytes free = {});
 
     // Removes what the budget does not allow beside the coming one.  If others have left less free than must stay free,
-    // what gives way goes first; then bundles, but only where it helps; else the coming one takes the place of older
-    // ones, so that all together take no more than before.
+    // what gives way goes first and then bundles, but only where it helps; else the coming one takes the place of what
+    // gives way, or of older ones, so that all together take no more than before.
     Status make_room(const Coming &coming);
     // The same when the disk has proved full: duplicates go even below the floor, also unfinished ones if there is no
     // other, for they are worth no more than the coming one.  If that is not enough, none goes, and the reserve is
@@ -68,12 +70,12 @@ private:
     Result<Removal> plan(const Coming &coming, Excess excess, Floor floor, bool unfinished_too = false);
     Result<std::uint64_t> remove(const Removal &removal, std::string_view why);
     std::uint64_t free_soon();
-    void have_others_give_way(std::uint64_t bytes);
+    std::uint64_t have_others_give_way(std::uint64_t bytes);
     void note_freed(std::uint64_t bytes, std::uint64_t free_before);
 
     capture::IncidentsDir &directory_;
     Budget budget_;
-    GiveWay gives_way_; // or none
+    GiveWay gives_way_;
     FreeBytes free_;
     SpaceReserve reserve_;
     std::map<std::string, StoredBundle> known_; // those in the directory, and the coming one

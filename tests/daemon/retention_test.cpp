@@ -127,13 +127,14 @@ TEST_F(RetentionTest, WhatGivesWayGoesBeforeAnyBundle) {
     for (int second = 1; second <= 5; ++second)
         write(second, incident("s"));
     std::uint64_t free = 1'000'000, others = 24'000;
-    const auto give_way = [&](std::uint64_t bytes) {
-        const auto given = std::min(bytes, others);
-        others -= given;
-        free += given;
-        return given;
-    };
-    Retention retention(*incidents, {.bundles = 99, .bytes = 1 << 20, .keep_free = 1'000'000}, give_way,
+    const GiveWay gives_way{[&] { return others; },
+                            [&](std::uint64_t bytes) {
+                                const auto given = std::min(bytes, others);
+                                others -= given;
+                                free += given;
+                                return given;
+                            }};
+    Retention retention(*incidents, {.bundles = 99, .bytes = 1 << 20, .keep_free = 1'000'000}, gives_way,
                         [&] { return free; });
     const auto coming = name_of(6);
     const Coming another{.name = coming, .incident_json = incident("s"), .bytes = 8192};
@@ -157,11 +158,12 @@ TEST_F(RetentionTest, WhatGivesWayInVainIsNotTakenForRoom) {
         write(second, incident("s"));
     int asked = 0;
     std::uint64_t free = 1'000'000;
-    const auto give_way = [&](std::uint64_t bytes) {
-        ++asked;
-        return bytes;
-    };
-    Retention retention(*incidents, {.bundles = 99, .bytes = 1 << 20, .keep_free = 1'000'000}, give_way,
+    const GiveWay gives_way{[] { return 1u << 20; },
+                            [&](std::uint64_t bytes) {
+                                ++asked;
+                                return bytes;
+                            }};
+    Retention retention(*incidents, {.bundles = 99, .bytes = 1 << 20, .keep_free = 1'000'000}, gives_way,
                         [&] { return free; });
     const auto coming = name_of(6);
     const Coming another{.name = coming, .incident_json = incident("s"), .bytes = 8192};
@@ -178,6 +180,28 @@ TEST_F(RetentionTest, WhatGivesWayInVainIsNotTakenForRoom) {
     ASSERT_TRUE(made && *made);
     EXPECT_EQ(asked, 2);
     EXPECT_THAT(names(), testing::SizeIs(1)) << "the disk is as full as before";
+}
+
+// Somebody else has filled the disk: neither does that have all of it erased.
+TEST_F(RetentionTest, NothingGivesWayInVain) {
+    for (int second = 1; second <= 5; ++second)
+        write(second, incident("s"));
+    std::uint64_t others = 1'000'000;
+    const GiveWay gives_way{[&] { return others; },
+                            [&](std::uint64_t bytes) {
+                                const auto given = std::min(bytes, others);
+                                others -= given;
+                                return given;
+                            }};
+    Retention retention(*incidents, {.bundles = 99, .bytes = 1 << 20, .keep_free = 1ull << 40}, gives_way,
+                        [&] { return 0; });
+    for (int second = 6; second <= 8; ++second) {
+        const auto name = name_of(second);
+        ASSERT_TRUE(retention.make_room({.name = name, .incident_json = incident("s"), .bytes = 4096}));
+        write(second, incident("s"));
+    }
+    EXPECT_EQ(others, 1'000'000u - 3 * 4096) << "only as much as comes";
+    EXPECT_THAT(names(), testing::SizeIs(8));
 }
 
 TEST_F(RetentionTest, SoManyStayWhateverOthersTake) {
