@@ -187,6 +187,16 @@ TEST_F(ModuleStoreTest, OneThatCannotBeRemovedDoesNotKeepTheOthers) {
     EXPECT_EQ(there(), std::vector{1});
 }
 
+TEST_F(ModuleStoreTest, WhereNoneIsWantedThoseOfAnEarlierLifeGo) {
+    {
+        ModuleStore before = open(1 << 20);
+        ASSERT_TRUE(before.keep(copy(1), 0, 1));
+    }
+    ModuleStore store = open(0);
+    EXPECT_TRUE(there().empty());
+    EXPECT_FALSE(store.keep(copy(2), 0, 2));
+}
+
 TEST_F(ModuleStoreTest, GivesWay) {
     ModuleStore store = open(1 << 20);
     for (int number = 1; number <= 4; ++number)
