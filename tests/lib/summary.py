@@ -3,7 +3,7 @@
 
 Usage: summary.py DIRECTORY
 
-Each suite left SUITE.xml (JUnit, from ctest or pytest) or SUITE.log (`ok N - what`,
+Each suite left SUITE.xml (JUnit, from gtest.py or pytest) or SUITE.log (`ok N - what`,
 `not ok N - what`, `ok N - what # SKIP reason`, and at the end `N passed, N failed,
 N skipped`, as tests/arrows and tests/vm/run print it).  A suite that broke off before it
 could report left SUITE.broken, whose text says how.
@@ -24,7 +24,7 @@ COUNTS = re.compile(r"^(\d+) passed, (\d+) failed, (\d+) skipped$", re.M)
 SKIPPED = re.compile(r"^ok \d+ - (.+) # SKIP (.+)$", re.M)
 FAILED = re.compile(r"^not ok (?:\d+ )?- (.+)$")
 # Where the output of a GoogleTest program begins to say what went wrong.
-WENT_WRONG = re.compile(r": Failure$|Sanitizer|runtime error:|terminate called|Assertion")
+WENT_WRONG = re.compile(r"Sanitizer|runtime error:|terminate called|Assertion")
 
 MESSAGE_LINES = 12
 LOG_LINES = 10
@@ -44,29 +44,14 @@ class Suite:
     skips: list = field(default_factory=list)
 
 
-def gtest_skip_reason(output):
-    """The line after GoogleTest's `file:line: Skipped`."""
-    lines = (output or "").splitlines()
-    for i, line in enumerate(lines):
-        if line.endswith(": Skipped") and i + 1 < len(lines):
-            return lines[i + 1].strip()
-    return "no reason given"
-
-
-def pytest_skip_reason(skipped):
-    return skipped.get("message") or "no reason given"
-
-
-def message_of(case, failed):
+def message_of(failed):
     """The beginning of what a failed test case says, and where it says it."""
+    message = (failed.get("message") or "").splitlines()
     text = (failed.text or "").strip().splitlines()
     if text:  # pytest: a traceback, whose last line is the place
-        message = (failed.get("message") or "").splitlines() or text
-        return [*message[:MESSAGE_LINES], text[-1]]
-    output = (case.findtext("system-out") or "").strip().splitlines()  # ctest
-    wrong = (i for i, line in enumerate(output) if WENT_WRONG.search(line))
-    start = next(wrong, max(0, len(output) - MESSAGE_LINES))
-    return [failed.get("message") or "", *output[start : start + MESSAGE_LINES]]
+        return [*(message or text)[:MESSAGE_LINES], text[-1]]
+    start = next((i for i, line in enumerate(message) if WENT_WRONG.search(line)), 0)
+    return message[start : start + MESSAGE_LINES]
 
 
 def from_junit(path):
@@ -76,13 +61,11 @@ def from_junit(path):
         skipped = case.find("skipped")
         failed = next((one for one in case if one.tag in ("failure", "error")), None)
         if failed is not None:
-            suite.failures.append(Failure(name, message_of(case, failed)))
+            suite.failures.append(Failure(name, message_of(failed)))
         elif skipped is None:
             suite.passed += 1
-        elif case.get("status") == "notrun":  # ctest
-            suite.skips.append(f"{case.get('name')}: {gtest_skip_reason(case.findtext('system-out'))}")
         else:
-            suite.skips.append(f"{name}: {pytest_skip_reason(skipped)}")
+            suite.skips.append(f"{name}: {skipped.get('message') or 'no reason given'}")
     return suite
 
 
