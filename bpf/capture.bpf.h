@@ -11,7 +11,6 @@
 struct capture { /* small, for it lies on the stack, of which a call chain has 512 bytes (MAX_BPF_STACK) */
     void *ctx;
     struct kernel_siginfo *info;
-    __u64 stack; /* see choose_stack() */
     __s32 number, delivered;
     __u32 group_exit_code, slot;
     __u16 share; /* of its user */
@@ -21,7 +20,9 @@ struct capture { /* small, for it lies on the stack, of which a call chain has 5
     __u8 foreign; /* not its own context: its user memory is not at hand */
 };
 
-#define STACK_SKIP_PAGES 16 /* a frame larger than that is not looked beyond */
+#define STACK_SKIP_PAGES 16    /* below a stack that has overflowed: a frame larger than that is not looked beyond */
+#define STACK_ABSENT_MAX 512   /* pages within the stack of who died; each that is absent takes 1 to 6 us */
+#define STACK_ABSENT_OTHERS 32 /* … of the other threads */
 #define USER_LOW 4096ULL
 #define USER_HIGH 0x00007ffffffff000ULL /* TASK_SIZE_MAX with 4-level paging */
 
@@ -302,35 +303,98 @@ static __noinline int capture_returns(struct task_struct *task, __u32 share, __u
     return 0;
 }
 
-/* How much of the thread's stack is sent: as much as is resident, wanted, and within its user's share; 0: not even its
- * registers are.  Before send_thread(), and not within it: the frames of a call chain share 512 bytes. */
-static __noinline int choose_stack(struct task_struct *task, struct capture *capture)
+/* The pages of a thread's stack that are present.  Found before its thread_event, and not within that: the frames of a
+ * call chain share 512 bytes.  A CPU's and not the thread's: who runs in between, where programs can be preempted,
+ * takes it over (owner), and the one that was preempted sends no stack. */
+struct stack_pages {
+    __u64 owner; /* its task_struct */
+    __u64 from;
+    __u32 count, absent, absent_max;
+    __u16 page[STACK_PAGES_MAX]; /* from `from` on */
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, struct stack_pages);
+} stack_pages __weak SEC(".maps");
+
+static __always_inline struct stack_pages *pages_of_stack(void)
 {
-    /* Whole pages from below the red zone up: a page is there or it is not. */
-    __u64 stack = (BPF_CORE_READ(user_regs(task), sp) - 128) & ~(STACK_PAGE - 1ULL);
-    __u32 pages = 0, kind = kind_of(capture), most = stack_pages_max;
+    __u32 zero = 0;
+    return bpf_map_lookup_elem(&stack_pages, &zero);
+}
+
+static long note_page(__u32 i, void *unused)
+{
+    struct stack_pages *found = pages_of_stack();
+    if (!found)
+        return 1;
+    __u64 count = found->count;
+    if (count >= STACK_PAGES_MAX)
+        return 1;
+    char probe;
+    if (bpf_probe_read_user(&probe, 1, (void *)(found->from + i * STACK_PAGE)))
+        return ++found->absent > found->absent_max;
+    barrier_var(count);
+    found->page[count & (STACK_PAGES_MAX - 1)] = i;
+    found->count = count + 1;
+    return 0;
+}
+
+/* Finds the present pages from below the red zone up to the end of the stack's mapping.  A page is there or it is not:
+ * one in a frame's buffer that was never written is not, and the callers' frames lie beyond it. */
+static __noinline int find_stack(struct task_struct *task, struct capture *capture)
+{
+    struct stack_pages *found = pages_of_stack();
+    if (!found)
+        return 0;
+    __u64 sp = (BPF_CORE_READ(user_regs(task), sp) - 128) & ~(STACK_PAGE - 1ULL), stack = sp;
+    found->owner = (__u64)task;
+    found->count = 0;
     if (is_worker(task))
-        stack = USER_HIGH; /* where there is nothing */
+        return 0;
     /* of a stack that has overflowed sp is below what there is of it */
     for (int i = 0; i < STACK_SKIP_PAGES; i++) {
         char probe;
         if (!bpf_probe_read_user(&probe, 1, (void *)stack))
-            break;
+            goto there;
         stack += STACK_PAGE;
     }
-    capture->stack = stack;
+    stack = sp;
+there:
+    found->from = stack;
+    found->absent = 0;
+    found->absent_max = 0;
+    __u32 steps = STACK_PAGES_MAX;
+    struct vm_area_struct *vma = mapping_at(task, stack);
+    if (vma) {
+        __u64 pages = (BPF_CORE_READ(vma, vm_end) - stack) / STACK_PAGE;
+        found->absent_max = capture->role == ROLE_CRASHED ? STACK_ABSENT_MAX : STACK_ABSENT_OTHERS;
+        steps = STACK_ABSENT_MAX + STACK_PAGES_MAX;
+        if (pages < steps)
+            steps = pages;
+    }
+    bpf_loop(steps, note_page, (void *)0, 0);
+    return 0;
+}
+
+/* How much of the thread's stack is sent: as much as is present, wanted, and within its user's share; 0: not even its
+ * registers are. */
+static __noinline int choose_stack(struct task_struct *task, struct capture *capture)
+{
+    struct stack_pages *found = pages_of_stack();
+    __u32 pages = found && found->owner == (__u64)task ? found->count : 0;
+    __u32 kind = kind_of(capture), most = stack_pages_max;
+    if (pages > most)
+        pages = most;
     capture->unsent = 0;
     if ((capture->role == ROLE_SIBLING || most > STACK_PAGES_FILLING) && holds_much(capture->share, FILLING_FACTOR))
         most = capture->role == ROLE_SIBLING ? 0 : STACK_PAGES_FILLING;
-    for (int i = 0; i < STACK_PAGES_MAX; i++) {
-        char probe;
-        if (i >= stack_pages_max || bpf_probe_read_user(&probe, 1, (void *)(stack + i * STACK_PAGE)))
-            break;
-        if (i >= most) {
-            capture->unsent = 1;
-            break;
-        }
-        pages = i + 1;
+    if (pages > most) {
+        capture->unsent = 1;
+        pages = most;
     }
     if (pages && !admit(capture->share, sizeof(struct thread_event) + pages * STACK_PAGE, kind)) {
         capture->unsent = 1;
@@ -349,7 +413,7 @@ static __noinline int choose_stack(struct task_struct *task, struct capture *cap
 /* Sends the thread_event; where the ring buffer has no room for the stack, without it. */
 static __noinline int send_thread(struct task_struct *task, struct capture *capture, struct thread_slot *thread)
 {
-    __u64 begin = bpf_ktime_get_ns(), stack = capture->stack;
+    __u64 begin = bpf_ktime_get_ns();
     __u32 pages = capture->pages, unsent = capture->unsent;
     struct pt_regs regs = {};
     if (!is_worker(task))
@@ -403,11 +467,22 @@ static __noinline int send_thread(struct task_struct *task, struct capture *capt
     copy_window(&event->window[16], regs.ip, 16);
 
     __u32 copied = 0;
+    __u64 stack = 0;
+    struct stack_pages *found = pages_of_stack();
+    if (found) {
+        stack = found->from;
+        __builtin_memcpy(event->stack_page, found->page, sizeof(event->stack_page));
+    }
+    if (pages && (!found || found->owner != (__u64)task)) {
+        count_loss(LOSS_THREAD_STACK);
+        unsent = 1;
+        pages = 0;
+    }
     for (int i = 0; i < STACK_PAGES_MAX; i++) {
         if (i >= pages)
             break;
         void *page = bpf_dynptr_data(&dynptr, sizeof(struct thread_event) + i * STACK_PAGE, STACK_PAGE);
-        if (!page || bpf_probe_read_user(page, STACK_PAGE, (void *)(stack + i * STACK_PAGE)))
+        if (!page || bpf_probe_read_user(page, STACK_PAGE, (void *)(stack + event->stack_page[i] * STACK_PAGE)))
             break;
         copied += STACK_PAGE;
     }
@@ -425,5 +500,6 @@ static __noinline int send_thread(struct task_struct *task, struct capture *capt
 static __always_inline int capture_thread(struct task_struct *task, struct capture *capture, struct thread_slot *thread)
 {
     capture_returns(task, capture->share, kind_of(capture));
+    find_stack(task, capture);
     return choose_stack(task, capture) && send_thread(task, capture, thread);
 }

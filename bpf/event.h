@@ -554,7 +554,8 @@ enum thread_role {
     ROLE_LIVING = 5,    /* seen from outside: registers are those of its last entry to the kernel, no memory */
 };
 
-/* Followed by stack_length bytes: the user stack from stack_address up. */
+/* Followed by stack_length bytes: pages of the user stack.  Those that are absent are left out, so each says its place.
+ */
 struct thread_event {
     struct event_header h;
     __u32 role;      /* enum thread_role */
@@ -572,6 +573,7 @@ struct thread_event {
     __s32 kernel_stack_error;
     struct memory_window window[REGISTER_WINDOWS];
     __u64 stack_address;
+    __u16 stack_page[STACK_PAGES_MAX]; /* so many pages above stack_address; they rise */
     __u32 stack_length;
     __u32 stack_wanted; /* the configured bytes */
     __u32 stack_unsent; /* 1: present, but the ring buffer had no room for it */

@@ -81,7 +81,8 @@ void put_return_addresses_back(ProcessSnapshot &process) {
     for (ThreadSnapshot &thread : process.threads) {
         if (!thread.event)
             continue;
-        put_back(places, thread.event->stack_address, thread.stack);
+        for (StackPiece &piece : thread.stack)
+            put_back(places, piece.address, piece.bytes);
         for (bpf::memory_window &window : thread.event->window)
             put_back(places, window);
     }

@@ -83,11 +83,19 @@ struct ReturnProbes {
     bool cut = false;                   // there were more than could be taken
 };
 
+// Consecutive pages of a thread's stack.
+struct StackPiece {
+    std::uint64_t address = 0;
+    std::vector<std::uint8_t> bytes;
+
+    bool operator==(const StackPiece &) const = default;
+};
+
 struct ThreadSnapshot {
     std::uint32_t tid = 0;
     std::optional<ThreadRings> rings;
     std::optional<bpf::thread_event> event; // registers, kernel stack, windows
-    std::vector<std::uint8_t> stack;        // user stack bytes from event->stack_address
+    std::vector<StackPiece> stack;          // of the user stack, by address; pages between them were absent
     std::optional<ReturnProbes> returns;    // if the thread is in a function whose return is probed
     std::string missing;                    // why rings or event are missing; "" if both are there
 };

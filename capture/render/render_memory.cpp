@@ -21,8 +21,9 @@ public:
         for (const ThreadSnapshot &thread : process_.threads) {
             if (!thread.event)
                 continue;
-            add(thread.event->stack_address, {reinterpret_cast<const char *>(thread.stack.data()), thread.stack.size()},
-                thread.tid, "stack");
+            for (const StackPiece &piece : thread.stack)
+                add(piece.address, {reinterpret_cast<const char *>(piece.bytes.data()), piece.bytes.size()}, thread.tid,
+                    "stack");
             for (const bpf::memory_window &window : thread.event->window)
                 add_window(window, thread.tid);
         }

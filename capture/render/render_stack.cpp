@@ -5,14 +5,14 @@
 namespace incident::capture {
 
 std::optional<std::uint64_t> stack_word(const ThreadSnapshot &thread, std::uint64_t address) {
-    if (!thread.event || address < thread.event->stack_address)
-        return std::nullopt;
-    const std::uint64_t at = address - thread.event->stack_address;
     std::uint64_t word;
-    if (thread.stack.size() < sizeof word || at > thread.stack.size() - sizeof word)
-        return std::nullopt;
-    std::memcpy(&word, thread.stack.data() + at, sizeof word);
-    return word;
+    for (const StackPiece &piece : thread.stack)
+        if (const std::uint64_t at = address - piece.address;
+            address >= piece.address && piece.bytes.size() >= sizeof word && at <= piece.bytes.size() - sizeof word) {
+            std::memcpy(&word, piece.bytes.data() + at, sizeof word);
+            return word;
+        }
+    return std::nullopt;
 }
 
 StackWalk walk_stack(const ThreadSnapshot &thread, const Modules &modules) {

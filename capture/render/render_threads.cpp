@@ -239,8 +239,16 @@ private:
         stack["truncated"] = true;
         stack["reason"] = walk.stopped;
         if (thread.event) {
-            stack["address"] = hex_text(thread.event->stack_address);
-            stack["bytes"] = thread.stack.size();
+            std::uint64_t bytes = 0;
+            for (const StackPiece &piece : thread.stack)
+                bytes += piece.bytes.size();
+            const std::uint64_t from =
+                thread.stack.empty() ? thread.event->stack_address : thread.stack.front().address;
+            stack["address"] = hex_text(from);
+            stack["bytes"] = bytes;
+            stack["absent"] = thread.stack.empty()
+                                  ? 0
+                                  : thread.stack.back().address + thread.stack.back().bytes.size() - from - bytes;
             stack["wanted"] = thread.event->stack_wanted;
         }
         if (thread.returns) {

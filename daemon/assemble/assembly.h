@@ -119,7 +119,7 @@ private:
     bool join(const Key &key, const Assembly &fired);
     void look_at_threads(Assembly &assembly);
     Assembly *assembly_for(const bpf::thread_event &event);
-    void add_thread(Assembly &assembly, const bpf::thread_event &event, std::span<const std::uint8_t> stack,
+    void add_thread(Assembly &assembly, const bpf::thread_event &event, const std::vector<capture::StackPiece> &stack,
                     const std::optional<capture::ReturnProbes> &returns);
     void add_silent_threads(Assembly &assembly);
     std::uint32_t pid_of_thread(std::uint32_t tid) const;

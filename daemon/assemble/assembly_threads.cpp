@@ -30,6 +30,20 @@ CallsWanted calls_wanted(const Assembly &assembly, std::uint32_t tid) {
             .after = subject ? calls_after : std::min(calls_after, of_other)};
 }
 
+// The pages that follow a thread_event; those that are not there were absent.
+std::vector<capture::StackPiece> stack_of(const bpf::thread_event &event, std::span<const std::uint8_t> bytes) {
+    std::vector<capture::StackPiece> pieces;
+    bytes = bytes.first(std::min<std::size_t>(bytes.size(), event.stack_length));
+    for (std::size_t i = 0; i < STACK_PAGES_MAX && !bytes.empty(); ++i) {
+        const auto page = bytes.first(std::min<std::size_t>(bytes.size(), STACK_PAGE));
+        if (i == 0 || event.stack_page[i] != event.stack_page[i - 1] + 1)
+            pieces.emplace_back().address = event.stack_address + std::uint64_t{event.stack_page[i]} * STACK_PAGE;
+        pieces.back().bytes.insert(pieces.back().bytes.end(), page.begin(), page.end());
+        bytes = bytes.subspan(page.size());
+    }
+    return pieces;
+}
+
 } // namespace
 
 // The assembly a thread's event belongs to; seen from outside it may belong to several.
@@ -44,8 +58,7 @@ void Assembler::on_thread(std::span<const std::uint8_t> bytes) {
     if (!event)
         return;
     tidy(*event);
-    auto stack = bytes.subspan(sizeof(bpf::thread_event));
-    stack = stack.first(std::min<std::size_t>(stack.size(), event->stack_length));
+    const auto stack = stack_of(*event, bytes.subspan(sizeof(bpf::thread_event)));
     std::optional<capture::ReturnProbes> returns;
     if (auto pending = returns_.extract({event->h.tid, {event->h.thread_start_boot_ns}}))
         returns = std::move(pending.mapped());
@@ -66,7 +79,8 @@ void Assembler::on_thread(std::span<const std::uint8_t> bytes) {
     add_thread(*assembly, *event, stack, returns);
 }
 
-void Assembler::add_thread(Assembly &assembly, const bpf::thread_event &event, std::span<const std::uint8_t> stack,
+void Assembler::add_thread(Assembly &assembly, const bpf::thread_event &event,
+                           const std::vector<capture::StackPiece> &stack,
                            const std::optional<capture::ReturnProbes> &returns) {
     assembly.last_event_ns = clock_.monotonic_ns();
     const bool pinned = event.role == bpf::ROLE_CRASHED || event.role == bpf::ROLE_SIBLING;
@@ -90,8 +104,7 @@ void Assembler::add_thread(Assembly &assembly, const bpf::thread_event &event, s
     capture::ThreadSnapshot thread;
     thread.tid = event.h.tid;
     thread.event = event;
-    thread.event->stack_length = static_cast<__u32>(stack.size());
-    thread.stack.assign(stack.begin(), stack.end());
+    thread.stack = stack;
     thread.returns = returns;
     if (event.slot == ~0u) {
         if (!event.is_worker)

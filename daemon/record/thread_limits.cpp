@@ -17,10 +17,12 @@ void keep_those_of_calls(capture::ThreadRings &rings) {
 }
 
 void keep_wanted(const rules::Context &context, capture::ThreadSnapshot &thread) {
-    if (thread.stack.size() > context.stack_bytes) {
-        thread.stack.resize(context.stack_bytes);
-        thread.event->stack_length = context.stack_bytes;
+    std::size_t left = context.stack_bytes;
+    for (capture::StackPiece &piece : thread.stack) {
+        piece.bytes.resize(std::min(piece.bytes.size(), left));
+        left -= piece.bytes.size();
     }
+    std::erase_if(thread.stack, [](const capture::StackPiece &piece) { return piece.bytes.empty(); });
     if (thread.event)
         thread.event->stack_wanted = context.stack_bytes;
     if (thread.rings && !context.files) {

@@ -35,7 +35,9 @@ std::size_t bytes_of(const WriteJob &job) {
     const capture::ProcessSnapshot &process = job.incident.input.process;
     bytes += process.kernel_maps.size() + process.pointers.size() * sizeof(bpf::memory_window);
     for (const capture::ThreadSnapshot &thread : process.threads) {
-        bytes += sizeof(thread) + thread.stack.size();
+        bytes += sizeof(thread);
+        for (const capture::StackPiece &piece : thread.stack)
+            bytes += sizeof(piece) + piece.bytes.size();
         if (!thread.rings)
             continue;
         bytes += thread.rings->syscalls.size() * sizeof(bpf::syscall_record) +

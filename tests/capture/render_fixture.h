@@ -100,8 +100,8 @@ struct Made {
         thread.event->regs.sp = 0x7ffd00001000;
         thread.event->regs.orig_ax = ~0ull;
         thread.event->stack_address = 0x7ffd00001000;
-        thread.event->stack_wanted = thread.event->stack_length = 64;
-        thread.stack.assign(64, 0);
+        thread.event->stack_wanted = 64;
+        thread.stack = {{0x7ffd00001000, std::vector<std::uint8_t>(64)}};
         set_text(thread.event->comm, comm);
         return thread;
     }

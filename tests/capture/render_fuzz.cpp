@@ -47,7 +47,7 @@ Made random_incident(unsigned seed) {
     for (ThreadSnapshot &thread : process.threads) {
         bytes.fill(*thread.event);
         bytes.fill(thread.rings->slot);
-        thread.stack.resize(bytes.below(300));
+        thread.stack.front().bytes.resize(bytes.below(300));
         thread.rings->syscalls.resize(bytes.below(20));
         for (bpf::syscall_record &record : thread.rings->syscalls) {
             bytes.fill(record);

@@ -248,7 +248,7 @@ TEST(RenderIncident, SignatureHoldsAcrossProcesses) {
     event.vma[0] = {0x7f0000020000, 0x7f0000040000, 0x20, 5, 88, 0, 0, "libc.so.6"};
     made.thread(0).event->regs.ip = 0x7f0000020010;
     const std::uint64_t back = 0x400500;
-    std::memcpy(made.thread(0).stack.data() + 24, &back, sizeof back);
+    std::memcpy(made.thread(0).stack.front().bytes.data() + 24, &back, sizeof back);
     EXPECT_EQ(incident_signature(made.input), "SIGSEGV:libc.so.6+0x20010<app+0x500");
     made.thread(0).event->regs.ip = 0;
     EXPECT_EQ(incident_signature(made.input), "SIGSEGV:nowhere<app+0x500");

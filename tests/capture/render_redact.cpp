@@ -120,7 +120,7 @@ TEST(RenderRedact, NothingOfItReachesTheBundle) {
     test::set_exe(made.input.process.event, {secret, "bin", "usr"});
     std::memcpy(made.input.process.event.args, "app\0hunter2\0-v\0", 14);
     made.thread(1).event->kernel_frames = 1;
-    made.thread(1).stack.assign(secret.begin(), secret.end());
+    made.thread(1).stack.front().bytes.assign(secret.begin(), secret.end());
     made.collected.files = {{"process/fds", "{\"fd\":4,\"target\":\"/" + secret + "\"}\n"},
                             {"process/maps", "400000-500000 r-xp 00001000 08:01 77 /opt/" + secret + "\n"},
                             {"process/environ", std::string("A=") + secret}};

@@ -17,7 +17,9 @@ constexpr const char *maps = "00400000-00500000 r-xp 00001000 08:01 77 /usr/bin/
                              "7ffd00000000-7ffd00100000 rw-p 00000000 00:00 0 [stack]\n";
 
 void put(ThreadSnapshot &thread, std::uint64_t address, std::uint64_t word) {
-    std::memcpy(thread.stack.data() + (address - thread.event->stack_address), &word, sizeof word);
+    for (StackPiece &piece : thread.stack)
+        if (address >= piece.address && address + sizeof word <= piece.address + piece.bytes.size())
+            std::memcpy(piece.bytes.data() + (address - piece.address), &word, sizeof word);
 }
 
 TEST(RenderThreads, RegistersAndPlace) {
@@ -44,7 +46,7 @@ TEST(RenderThreads, FramePointersWhilePlausible) {
     Made made;
     made.collected.files["process/maps"] = maps;
     ThreadSnapshot &thread = made.thread(0);
-    thread.stack.assign(256, 0);
+    thread.stack.front().bytes.assign(256, 0);
     thread.event->regs.bp = 0x7ffd00001010;
     put(thread, 0x7ffd00001010, 0x7ffd00001040);
     put(thread, 0x7ffd00001018, 0x7f0000000500);

@@ -20,11 +20,11 @@ protected:
 
     ThreadSnapshot &thread() { return made.thread(0); }
     void put(std::uint64_t address, std::uint64_t word) {
-        std::memcpy(thread().stack.data() + (address - stack), &word, sizeof word);
+        std::memcpy(thread().stack.front().bytes.data() + (address - stack), &word, sizeof word);
     }
     std::uint64_t word(std::uint64_t address) {
         std::uint64_t word;
-        std::memcpy(&word, thread().stack.data() + (address - stack), sizeof word);
+        std::memcpy(&word, thread().stack.front().bytes.data() + (address - stack), sizeof word);
         return word;
     }
     void pending(std::vector<PendingReturn> returns) { thread().returns = {trampoline, std::move(returns), false}; }
@@ -40,7 +40,7 @@ TEST_F(ReturnsOf, ProbedFunctionsStandOnTheStackAgain) {
     put_back();
     EXPECT_EQ(word(stack + 8), 0x401111u);
     EXPECT_EQ(word(stack + 48), 0x402222u);
-    const std::vector<std::uint8_t> before = thread().stack;
+    const std::vector<StackPiece> before = thread().stack;
     put_back();
     EXPECT_EQ(thread().stack, before);
 }
@@ -55,16 +55,17 @@ TEST_F(ReturnsOf, FramesThatLongjmpLeftAreNothing) {
 }
 
 TEST_F(ReturnsOf, PlacesOutsideOfWhatWasCopiedAreNothing) {
-    const std::vector<std::uint8_t> before = thread().stack;
+    const std::vector<StackPiece> before = thread().stack;
     for (const std::uint64_t place : {std::uint64_t{0}, std::uint64_t{7}, stack - 8, stack - 7, stack + 57, stack + 64,
                                       ~std::uint64_t{0}, ~std::uint64_t{0} - 7})
         pending({{place, 0x401111}}), put_back();
     EXPECT_EQ(thread().stack, before);
-    thread().event->stack_address = ~std::uint64_t{0} - 3; // where no stack can be
-    put_back();
-    thread().event->stack_address = 0;
-    put_back();
-    EXPECT_EQ(thread().stack, before);
+    const auto bytes = before.front().bytes;
+    for (const std::uint64_t address : {~std::uint64_t{0} - 3 /* where no stack can be */, std::uint64_t{0}}) {
+        thread().stack.front().address = address;
+        put_back();
+        EXPECT_EQ(thread().stack.front().bytes, bytes);
+    }
     thread().event.reset();
     put_back();
 }

@@ -13,6 +13,8 @@
 namespace incident::daemon {
 namespace {
 
+using testing::AllOf;
+using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -203,6 +205,49 @@ TEST_F(AssemblerTest, ADeathIsReadyWhenAllItsThreadsAreThere) {
     EXPECT_FALSE(process.deadline_passed);
     EXPECT_EQ(ready[0].input.rule.name, "crash");
     EXPECT_THAT(fired, ElementsAre("crash"));
+}
+
+// A crashed thread's event with pages of the stack, each filled with its number.
+std::vector<std::uint8_t> with_stack(bpf::thread_event event, const std::vector<std::uint16_t> &pages) {
+    event.stack_address = stack;
+    event.stack_length = static_cast<std::uint32_t>(pages.size() * STACK_PAGE);
+    std::ranges::copy(pages, event.stack_page);
+    std::vector<std::uint8_t> bytes(sizeof event);
+    std::memcpy(bytes.data(), &event, sizeof event);
+    for (const std::uint16_t page : pages)
+        bytes.insert(bytes.end(), STACK_PAGE, static_cast<std::uint8_t>(page));
+    return bytes;
+}
+
+TEST_F(AssemblerTest, PagesOfTheStackLieWhereTheyLay) {
+    begin(crash_rule);
+    two_threads(1);
+    take(death());
+    assembler->take(with_stack(thread(pid, 0, bpf::ROLE_CRASHED), {0, 1, 5, 300}));
+    take(head(bpf::EVENT_GONE));
+    ASSERT_THAT(ready, SizeIs(1));
+    const auto &pieces = ready[0].input.process.threads[0].stack;
+    ASSERT_THAT(pieces, SizeIs(3));
+    EXPECT_EQ(pieces[0].address, stack);
+    ASSERT_THAT(pieces[0].bytes, SizeIs(2 * STACK_PAGE));
+    EXPECT_EQ(pieces[0].bytes.back(), 1);
+    EXPECT_EQ(pieces[1].address, stack + 5 * STACK_PAGE);
+    EXPECT_THAT(pieces[1].bytes, AllOf(SizeIs(STACK_PAGE), Each(5)));
+    EXPECT_EQ(pieces[2].address, stack + 300 * STACK_PAGE);
+    EXPECT_THAT(pieces[2].bytes, SizeIs(STACK_PAGE));
+}
+
+TEST_F(AssemblerTest, OfTheStackARuleTakesTheBytesNearestToItsTop) {
+    begin("[[rule]]\nname = \"crash\"\non = \"signal\"\ncontext.stack = \"9KiB\"\n");
+    two_threads(1);
+    take(death());
+    assembler->take(with_stack(thread(pid, 0, bpf::ROLE_CRASHED), {0, 5, 6, 300}));
+    take(head(bpf::EVENT_GONE));
+    ASSERT_THAT(ready, SizeIs(1));
+    const auto &pieces = ready[0].input.process.threads[0].stack;
+    ASSERT_THAT(pieces, SizeIs(2));
+    EXPECT_THAT(pieces[0].bytes, SizeIs(STACK_PAGE));
+    EXPECT_THAT(pieces[1].bytes, SizeIs(5 * 1024));
 }
 
 TEST_F(AssemblerTest, AfterTheDeadlineWhatIsMissingIsSaid) {
