@@ -197,6 +197,7 @@ struct RuleRecord {
     std::uint64_t suppressed_before =
         0;                     // firings of this rule and signature not turned into bundles since the last bundle
     std::size_t condition = 0; // index in the rule of the one that was met last
+    std::vector<std::string> fired_too; // names of other rules for the same
 };
 
 struct ProcessSnapshot {

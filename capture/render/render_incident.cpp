@@ -38,6 +38,9 @@ public:
         json["schema"] = 1;
         json["id"] = valid_utf8(context_.id);
         json["rule"] = valid_utf8(input_.rule.name);
+        json["fired_too"] = Json::array();
+        for (const std::string &name : input_.rule.fired_too)
+            json["fired_too"].push_back(valid_utf8(name));
         json["kind"] = valid_utf8(input_.rule.kind);
         json["time"] = wall_text(input_.clocks.shown_at(MonotonicTime{event_.h.t_ns}));
         json["boot_id"] = valid_utf8(input_.clocks.boot_id);

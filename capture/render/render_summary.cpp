@@ -166,6 +166,8 @@ private:
 
     void rule() {
         std::string text = text_of(incident_, "rule");
+        for (const Json &name : member(incident_, "fired_too"))
+            text += ", " + name.get<std::string>();
         if (const auto before = number_of(incident_, "suppressed_before"))
             text += fmt::format(", {} more like it not written down before", before);
         field("rule", text);

@@ -118,11 +118,10 @@ void Assembler::ask_rules(Assembly &assembly, const rules::Event &event) {
             spdlog::info("rule {} fired too for pid {}; its bundle is {}'s", decision.rule->name, pid,
                          assembly.rule->name);
             ++counters_.joined;
+            assembly.input.rule.fired_too.push_back(decision.rule->name);
             continue;
         }
         fire(assembly, decision);
-        if (std::holds_alternative<rules::OomEvent>(event.what))
-            assembly.input.trigger = assembly.oom->trigger;
     }
 }
 
@@ -189,10 +188,10 @@ bool Assembler::complete(const Key &key, const Assembly &assembly) {
     // Of a living process the snapshot's events came with the last reading of the ring buffer.
     if (key.tid || key.process.pid == 0)
         return !assembly.context_expected;
-    if (!assembly.rule && !assembly.perhaps_oom)
-        return false; // only waits to be gone
-    if (!assembly.rule)
+    if (assembly.perhaps_oom)
         return false; // whether it was the OOM killer may still be said
+    if (!assembly.rule)
+        return false; // only waits to be gone
     const auto entry = recorder_.process(key.process.pid);
     const bool same = entry && process_of(*entry) == key.process;
     // Every thread has passed, whether or not its event found room.

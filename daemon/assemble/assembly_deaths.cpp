@@ -92,7 +92,12 @@ void Assembler::decide_oom(Assembly &assembly) {
     const auto &event = assembly.input.process.event;
     const bool had_rule = assembly.rule.has_value();
     ask_rules(assembly, {event.h.t_ns, assembly.facts, rules::OomEvent{assembly.oom->cgroup}});
-    if (!had_rule && assembly.rule)
+    if (!assembly.rule)
+        return;
+    // Whichever rule was the first: what happened is that the OOM killer chose it.
+    assembly.input.trigger = assembly.oom->trigger;
+    assembly.input.rule.kind = "oom";
+    if (!had_rule)
         for (auto &thread : assembly.input.process.threads)
             keep_wanted(assembly.rule->context, thread);
 }

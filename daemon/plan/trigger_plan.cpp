@@ -4,6 +4,7 @@
 #include "rules/model/match.h"
 
 #include <algorithm>
+#include <csignal>
 #include <cstring>
 #include <set>
 
@@ -82,6 +83,7 @@ private:
     void add(const rules::Rule &rule, std::size_t i, const rules::SignalCondition &what) {
         if (!what.fatal)
             plan_.signal |= 1ull << assign_rule(rule, i).bit;
+        plan_.oom |= what.fatal && what.signals[SIGKILL]; // whose it was decides what is said of it
     }
     void add(const rules::Rule &, std::size_t, const rules::OomCondition &) { plan_.oom = true; }
     void add(const rules::Rule &, std::size_t, const rules::TxgCondition &) { plan_.txg = true; }

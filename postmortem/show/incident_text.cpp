@@ -62,6 +62,7 @@ private:
         std::string rule = shown(top_["rule"]);
         if (const std::string kind = shown(top_["kind"]); !kind.empty())
             rule += " (" + kind + ")";
+        top_["fired_too"].each([&](JsonView name) { rule += ", " + shown(name); });
         if (const std::uint64_t before = top_["suppressed_before"].count())
             rule += fmt::format(", {} more like it suppressed before", before);
         field("rule", rule);

@@ -31,6 +31,7 @@ constexpr std::string_view fortifying[] = {"__chk_fail", "__GI___chk_fail", "__f
 constexpr std::string_view heap_checking[] = {"malloc_printerr"};
 // The personality routine aborts in no other way than by std::terminate(), which may be nameless there.
 constexpr std::string_view terminating[] = {"std::terminate", "__cxxabiv1::__terminate", "__gxx_personality_v0"};
+constexpr std::string_view pure[] = {"__cxa_pure_virtual", "__cxxabiv1::__cxa_pure_virtual"};
 constexpr std::string_view throwing[] = {"__cxa_throw", "__cxxabiv1::__cxa_throw"};
 constexpr std::string_view rethrowing[] = {"__cxa_rethrow", "__cxxabiv1::__cxa_rethrow", "std::rethrow_exception"};
 
@@ -213,7 +214,30 @@ private:
         return nullptr;
     }
 
+    // std::thread's destructor and assignment call std::terminate() in no other case ([thread.thread.destr]).
+    static std::string_view what_of_thread(const Frame &frame) {
+        return frame.symbol == "std::thread::~thread"     ? "destroyed"
+               : frame.symbol == "std::thread::operator=" ? "assigned to"
+                                                          : "";
+    }
+
     Claim terminated(std::size_t at) const {
+        const Frame *caller = e_.caller_of(e_.stack()->frames[at], terminating);
+        if (caller && is_one_of(*caller, pure))
+            if (const Frame *function = e_.caller_of(*caller, pure)) {
+                Claim made = claim<Sentence::pure_virtual>(function_text(*function));
+                blame(made, *caller, pure, "__cxa_pure_virtual was called by");
+                return made;
+            }
+        Claim made = of_exception(at);
+        if (const std::string_view what = caller ? what_of_thread(*caller) : ""; !what.empty()) {
+            made.add<Sentence::joinable_thread>(what);
+            made.facts.push_back("std::terminate() was called by " + place_text(*caller));
+        }
+        return made;
+    }
+
+    Claim of_exception(std::size_t at) const {
         const ThreadStack &stack = *e_.stack();
         bool unwinding = stack.frames[at].symbol == "__gxx_personality_v0";
         const Frame *thrower = thrower_outside(stack, at, unwinding);

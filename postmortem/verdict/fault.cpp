@@ -20,6 +20,10 @@ constexpr std::uint64_t red_zone = 128;         // below the stack pointer, for 
 constexpr std::uint64_t pushed_most = 64;       // bytes an instruction pushes: call 8, enter a few words
 constexpr std::uint64_t limits_max = 1u << 20;
 constexpr unsigned aligned_least = 16; // bytes: SSE's and what came after may be asked to be aligned
+// Those that are of any operand in memory, by their names (Intel SDM, volume 1, 14.9). Others of SSE's are, too.
+constexpr std::string_view aligning[] = {"movaps",   "movapd",   "movdqa",   "movntps",  "movntpd",   "movntdq",
+                                         "movntdqa", "vmovaps",  "vmovapd",  "vmovdqa",  "vmovdqa32", "vmovdqa64",
+                                         "vmovntps", "vmovntpd", "vmovntdq", "vmovntdqa"};
 
 bool canonical(std::uint64_t address) {
     return address < user_end || address >= kernel_begin;
@@ -59,7 +63,7 @@ public:
         if (number == SIGBUS)
             return beyond_file(code);
         if (code == "SI_KERNEL")
-            return non_canonical();
+            return protection();
         if (auto claim = jumped(code))
             return claim;
         if (auto claim = overflowed())
@@ -154,6 +158,21 @@ private:
             return false;
         claim.add<Sentence::null_argument>(only->name);
         return true;
+    }
+
+    std::optional<Claim> protection() const {
+        const auto *memory = operand();
+        const std::string_view name = instruction_ ? std::string_view(instruction_->text) : std::string_view();
+        const std::string_view mnemonic = name.substr(0, name.find(' '));
+        if (!memory || !(memory->read || memory->write) || !canonical(memory->address) ||
+            memory->bytes < aligned_least || memory->address % memory->bytes == 0 ||
+            std::ranges::find(aligning, mnemonic) == std::end(aligning))
+            return non_canonical();
+        auto claim =
+            Claim::of<Sentence::misaligned>(where(), access(*memory), memory->address, memory->bytes, mnemonic);
+        claim.facts = {signal_fact(e_) + ": what the processor raises for an address that is not aligned",
+                       instruction_fact()};
+        return claim;
     }
 
     std::optional<Claim> non_canonical() const {

@@ -117,6 +117,19 @@ std::optional<Claim> file_limit(const Evidence &e) {
     return claim;
 }
 
+// The kernel sends SIGXCPU when RLIMIT_CPU or RLIMIT_RTTIME is reached, and for nothing else
+// (kernel/time/posix-cpu-timers.c). It raises the first by a second each time, so the number says little.
+std::optional<Claim> cpu_limit(const Evidence &e) {
+    const auto limit = e.limit("Max cpu time");
+    if (e.image.signal != SIGXCPU || !e.signal()["fatal"].flag() || e.signal()["sender"].is_object() ||
+        e.signal()["code"].integer() != SI_KERNEL || !limit || e.limit("Max realtime timeout"))
+        return std::nullopt;
+    auto claim = Claim::of<Sentence::cpu_time_used_up>();
+    claim.facts = {"the kernel raised SIGXCPU, which it does for that limit and for RLIMIT_RTTIME, which is not set",
+                   fmt::format("process/limits: \"Max cpu time\" is {}", *limit)};
+    return claim;
+}
+
 } // namespace
 
 std::optional<Claim> judge_oom(const Evidence &e) {
@@ -158,6 +171,8 @@ std::optional<Claim> judge_killed(const Evidence &e) {
     // Only the record of the call that sent it names the sender's thread: a siginfo alone may hold another's pid
     // (rt_sigqueueinfo(2)), or the process's own for what the kernel raised (SIGXFSZ, SIGPIPE).
     if (auto claim = file_limit(e))
+        return claim;
+    if (auto claim = cpu_limit(e))
         return claim;
     if (e.image.signal == 0 || !signal["fatal"].flag() || code > 0 || !sender.is_object() || e.sender() == 0 ||
         sender["tid"].count() == 0 || e.incident.view()["kind"].text() == "oom" ||

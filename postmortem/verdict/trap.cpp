@@ -60,6 +60,23 @@ std::optional<Claim> illegal(const Evidence &e, const Instruction &instruction) 
     return claim;
 }
 
+// The instruction pointer is behind the one byte of int3, for which the kernel has SI_KERNEL; of a step or a hardware
+// breakpoint it has other codes (do_trap() and send_sigtrap() in arch/x86/kernel).
+std::optional<Claim> breakpoint(const Evidence &e) {
+    constexpr unsigned char int3 = 0xcc;
+    unsigned char before = 0;
+    const ThreadStack *stack = e.stack();
+    if (e.signal()["code_name"].text() != "SI_KERNEL" || !e.registers() || !stack || stack->frames.empty() ||
+        e.image.memory.read(e.registers()->rip - 1, {reinterpret_cast<char *>(&before), 1}) != 1 || before != int3)
+        return std::nullopt;
+    // Behind the last instruction of a function another one begins.
+    const bool in_function = stack->frames.front().inlined || stack->frames.front().symbol_offset != 0;
+    Claim claim = Claim::of<Sentence::came_to_int3>(in_function ? function_of(e) : hex(e.registers()->rip - 1));
+    claim.facts = {signal_fact(e),
+                   fmt::format("before the instruction pointer, {:#x}, stands 0xcc", e.registers()->rip)};
+    return claim;
+}
+
 // struct siginfo's _sigsys: _call_addr, _syscall, _arch (include/uapi/asm-generic/siginfo.h), at the union's 16.
 std::optional<Claim> refused_call(const Evidence &e) {
     constexpr int by_seccomp = 1; // SYS_SECCOMP
@@ -84,8 +101,10 @@ std::optional<Claim> refused_call(const Evidence &e) {
 
 std::optional<Claim> judge_trap(const Evidence &evidence) {
     const int number = evidence.image.signal;
-    if ((number != SIGFPE && number != SIGILL && number != SIGSYS) || !evidence.is_fault())
+    if ((number != SIGFPE && number != SIGILL && number != SIGTRAP && number != SIGSYS) || !evidence.is_fault())
         return std::nullopt;
+    if (number == SIGTRAP)
+        return breakpoint(evidence);
     if (number == SIGSYS)
         return refused_call(evidence);
     const auto &instruction = evidence.analysis.instruction;

@@ -560,6 +560,33 @@ TEST_F(AssemblerTest, AnOomKillIsToldByTheKernelsChoiceWheneverItComes) {
     EXPECT_EQ(ready[0].input.rule.name, "oom");
 }
 
+TEST_F(AssemblerTest, OneBundleSaysThatTheOomKillerChoseAndThatARuleAboutSigkillFired) {
+    for (const bool chosen_first : {false, true}) {
+        begin("[[rule]]\nname = \"killed\"\non = \"signal\"\nsignals = [\"SIGKILL\"]\n"
+              "[[rule]]\nname = \"oom\"\non = \"oom\"\n");
+        two_threads(1);
+        recorder.entries[pid].kernel_kill_ns = clock.now_ns;
+        bpf::oom_event chosen{};
+        chosen.h = head(bpf::EVENT_OOM);
+        chosen.victim = pid;
+        if (chosen_first)
+            take(chosen);
+        take(death(SIGKILL));
+        take(thread(pid, 0, bpf::ROLE_CRASHED));
+        take(thread(sibling, 1, bpf::ROLE_SIBLING));
+        assembler->tend(clock.now_ns);
+        if (!chosen_first)
+            take(chosen);
+        take(head(bpf::EVENT_GONE));
+        ASSERT_THAT(ready, SizeIs(1));
+        EXPECT_EQ(ready[0].input.rule.name, "killed");
+        EXPECT_EQ(ready[0].input.rule.kind, "oom");
+        EXPECT_THAT(ready[0].input.rule.fired_too, ElementsAre("oom"));
+        EXPECT_TRUE(std::holds_alternative<capture::OomTrigger>(ready[0].input.trigger));
+        ready.clear();
+    }
+}
+
 TEST_F(AssemblerTest, AKillThatWasNoOomKillIsNone) {
     begin("[[rule]]\nname = \"oom\"\non = \"oom\"\n");
     two_threads(1);

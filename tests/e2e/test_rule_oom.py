@@ -2,6 +2,8 @@
 
 import signal
 
+import pytest
+
 from lib.cgroup import inside, limited_memory
 from lib.daemon import CRASH_RULE
 from lib.programs import victim
@@ -35,6 +37,22 @@ def test_a_multithreaded_victim(daemon):
     assert incident.quality["threads"] == incident.quality["threads_captured"] == 6
     assert incident.quality["lost"] == 0
     assert "OOM killer" in incident.record["summary"]
+    assert len(watcher.incidents()) == 1
+
+
+KILLED = '[[rule]]\nname = "killed"\non = "signal"\nsignals = ["SIGKILL"]\nmatch = { comm = ["trouble"] }\n'
+
+
+@pytest.mark.parametrize("rules", [KILLED + RULE, KILLED])
+def test_a_rule_about_sigkill_that_fires_first(daemon, rules):
+    """Whether another rule is about the OOM killer or not: one bundle, which says whose SIGKILL it was."""
+    watcher = daemon(rules=rules)
+    with limited_memory("incidentd-test-oom", LIMIT) as group:
+        died = run(*inside(group, victim("trouble"), "threads", "5", "200"))
+        incident = watcher.explained_incident(died.pid)
+    assert (incident.record["rule"], incident.record["kind"]) == ("killed", "oom")
+    assert incident.record["fired_too"] == (["oom"] if RULE in rules else [])
+    assert incident.record["verdict"]["sentence"].startswith("out of memory: cgroup ")
     assert len(watcher.incidents()) == 1
 
 

@@ -50,6 +50,10 @@ void terminates(LabEvidence &f, const std::vector<std::string> &outside) {
     f.aborts(names);
 }
 
+void pure_called(LabEvidence &f) {
+    terminates(f, {"libstdc++.so.6:__cxa_pure_virtual", "call_it", "main"});
+}
+
 void uncaught(LabEvidence &f) {
     f.analysis.exception = Exception{"std::runtime_error", "empty"};
     terminates(f, {"libstdc++.so.6:__cxa_throw", "take", "main"});
@@ -184,6 +188,31 @@ std::vector<SentenceCase> abort_cases() {
                     [](LabEvidence &f) {
                         f.frames({"libc.so.6:raise", "libc.so.6:abort", "own", "libstdc++.so.6:std::terminate", "f"});
                     }}})},
+        {S::pure_virtual, pure_called,
+         and_also(
+             of_another_call,
+             {{"an exception was thrown in between",
+               [](LabEvidence &f) {
+                   terminates(f, {"libstdc++.so.6:__cxa_throw", "libstdc++.so.6:__cxa_pure_virtual", "f"});
+               }},
+              {"by whom is not known", [](LabEvidence &f) { terminates(f, {"libstdc++.so.6:__cxa_pure_virtual"}); }},
+              {"a handler of std::terminate()'s that aborts by itself",
+               [](LabEvidence &f) {
+                   f.frames({"libc.so.6:raise", "libc.so.6:abort", "own", "libstdc++.so.6:std::terminate",
+                             "libstdc++.so.6:__cxa_pure_virtual", "f"});
+               }}})},
+        {S::joinable_thread,
+         [](LabEvidence &f) {
+             terminates(f, {"std::thread::~thread", "stop", "main"});
+         },
+         and_also(of_another_call, {{"called by something that the destructor of another thing called",
+                                     [](LabEvidence &f) {
+                                         terminates(f, {"give_up", "std::thread::~thread", "main"});
+                                     }},
+                                    {"another class of that name",
+                                     [](LabEvidence &f) {
+                                         terminates(f, {"own::thread::~thread", "main"});
+                                     }}})},
         {S::exception_uncaught,
          uncaught,
          {{"\"throw;\" without one",

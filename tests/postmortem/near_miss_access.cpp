@@ -48,6 +48,12 @@ void impossible(LabEvidence &f, std::uint64_t address) {
     f.fault(SIGSEGV, SI_KERNEL, "SI_KERNEL", 0);
 }
 
+void aligned_move(LabEvidence &f, std::uint64_t address) {
+    impossible(f, address);
+    f.analysis.instruction->text = "movaps (%rax),%xmm0";
+    f.analysis.instruction->memory->bytes = 16;
+}
+
 } // namespace
 
 std::vector<SentenceCase> access_cases() {
@@ -109,6 +115,16 @@ std::vector<SentenceCase> access_cases() {
            }},
           {"the operand's address is only computed",
            [](LabEvidence &f) { f.analysis.instruction->memory->read = false; }}}},
+        {S::misaligned,
+         [](LabEvidence &f) { aligned_move(f, 0x404008); },
+         {{"it is aligned", [](LabEvidence &f) { aligned_move(f, 0x404010); }},
+          {"an instruction that needs no alignment",
+           [](LabEvidence &f) { f.analysis.instruction->text = "movups (%rax),%xmm0"; }},
+          {"eight bytes", [](LabEvidence &f) { f.analysis.instruction->memory->bytes = 8; }},
+          {"an impossible address is what the processor minds first",
+           [](LabEvidence &f) { aligned_move(f, 0x4142434445464748); }},
+          {"a page fault, which comes of no alignment", [](LabEvidence &f) { f.maperr(0x404008); }},
+          {"its address is only computed", [](LabEvidence &f) { f.analysis.instruction->memory->read = false; }}}},
         {S::nothing_mapped,
          [](LabEvidence &f) { wild(f, 0x123456789000); },
          {{"mapped one page to there",

@@ -9,6 +9,8 @@ using S = Sentence;
 
 constexpr auto *ten_bytes = "Max file size              10                   10                   bytes\n";
 
+constexpr auto *one_second = "Max cpu time              2                    1000                 seconds\n";
+
 void killed(LabEvidence &f) {
     f.sent_by(50, 51, SIGTERM, SI_USER, "SI_USER");
 }
@@ -18,6 +20,11 @@ void too_large(LabEvidence &f) {
     f.record["signal"]["sender"] = nullptr;
     f.limits(ten_bytes);
     f.signal_line(5, SIGXFSZ, SI_KERNEL, "SI_KERNEL", {}, "generated");
+}
+
+void cpu_used_up(LabEvidence &f) {
+    f.fault(SIGXCPU, SI_KERNEL, "SI_KERNEL", 0);
+    f.limits(one_second);
 }
 
 void out_of_memory(LabEvidence &f, const char *constraint, const char *cgroup = "/a") {
@@ -103,6 +110,15 @@ std::vector<SentenceCase> killed_cases() {
            }},
           {"the kernel's was an earlier one",
            [](LabEvidence &f) { f.signal_line(3, SIGXFSZ, SI_USER, "SI_USER", {}, "generated"); }}}},
+        {S::cpu_time_used_up,
+         cpu_used_up,
+         {{"somebody's kill -XCPU", [](LabEvidence &f) { f.sent_by(50, 51, SIGXCPU, SI_USER, "SI_USER"); }},
+          {"a timer's", [](LabEvidence &f) { f.record["signal"]["code"] = SI_TIMER; }},
+          {"there is no such limit",
+           [](LabEvidence &f) { f.limits("Max cpu time   unlimited   unlimited   seconds\n"); }},
+          {"real-time threads have a limit as well",
+           [](LabEvidence &f) { f.limits(std::string(one_second) + "Max realtime timeout   200000   200000   us\n"); }},
+          {"it was not fatal", [](LabEvidence &f) { f.record["signal"]["fatal"] = false; }}}},
         {S::out_of_memory_cgroup, [](LabEvidence &f) { out_of_memory(f, "CONSTRAINT_MEMCG"); },
          no_oom({"which cgroup is not known", [](LabEvidence &f) { f.record["oom"]["cgroup"] = nullptr; }})},
         {S::out_of_memory_some_cgroup, [](LabEvidence &f) { out_of_memory(f, "CONSTRAINT_MEMCG", ""); },

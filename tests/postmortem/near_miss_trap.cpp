@@ -20,6 +20,12 @@ void ud2(LabEvidence &f) {
     f.fault(SIGILL, ILL_ILLOPN, "ILL_ILLOPN", LabEvidence::code);
 }
 
+void int3(LabEvidence &f) {
+    f.fault(SIGTRAP, SI_KERNEL, "SI_KERNEL", 0);
+    f.word(LabEvidence::code - 8, 0xcc90909090909090);
+    f.analysis.threads[0].frames[0].symbol_offset = 9;
+}
+
 void refused(LabEvidence &f) {
     f.fault(SIGSYS, 1, "SYS_SECCOMP", 0);
     const std::int32_t number = 110; // getppid
@@ -64,6 +70,16 @@ std::vector<SentenceCase> trap_cases() {
           {"the fault was of another instruction",
            [](LabEvidence &f) { f.fault(SIGILL, ILL_ILLOPN, "ILL_ILLOPN", LabEvidence::code + 2); }},
           {"somebody sent it", [](LabEvidence &f) { f.sent_by(50, 51, SIGILL, SI_USER, "SI_USER"); }}}},
+        {S::came_to_int3,
+         int3,
+         {{"another instruction stands there",
+           [](LabEvidence &f) {
+               f.image.memory = {};
+               f.word(LabEvidence::code - 8, 0x9090909090909090);
+           }},
+          {"what stands there was not captured", [](LabEvidence &f) { f.registers().rip += 0x1000; }},
+          {"a single step", [](LabEvidence &f) { f.fault(SIGTRAP, TRAP_TRACE, "TRAP_TRACE", LabEvidence::code); }},
+          {"somebody sent it", [](LabEvidence &f) { f.sent_by(50, 51, SIGTRAP, SI_USER, "SI_USER"); }}}},
         {S::seccomp_refused,
          refused,
          {{"another call was under way: the siginfo was sent", [](LabEvidence &f) { f.registers().orig_rax = 297; }},

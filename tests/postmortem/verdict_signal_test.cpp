@@ -287,10 +287,17 @@ TEST_F(Terminated, AnUncaughtException) {
 TEST_F(Terminated, WithoutAnExceptionThereIsNone) {
     terminates({"libstdc++.so.6:__cxa_rethrow", "main"}); // "throw;"
     EXPECT_EQ(said(), "std::terminate() was called");
-    terminates({"libstdc++.so.6:__cxa_pure_virtual", "f", "main"});
-    EXPECT_EQ(said(), "std::terminate() was called");
     terminates({"worker", "libstdc++.so.6:__cxa_throw", "f"}); // called by somebody in between
     EXPECT_EQ(said(), "std::terminate() was called");
+}
+
+TEST_F(Terminated, ByTheLanguagesOwnRules) {
+    terminates({"libstdc++.so.6:__cxa_pure_virtual", "f", "main"});
+    EXPECT_EQ(said(), "a pure virtual function was called by f()");
+    terminates({"std::thread::~thread", "stop", "main"});
+    EXPECT_EQ(said(), "std::terminate() was called: a std::thread was destroyed that nobody had joined");
+    terminates({"std::thread::operator=", "start", "main"});
+    EXPECT_EQ(said(), "std::terminate() was called: a std::thread was assigned to that nobody had joined");
 }
 
 TEST_F(Terminated, AnExceptionThatMetNoexcept) {

@@ -13,6 +13,7 @@ import json, gdb
 gdb.execute("set pagination off")
 gdb.execute("set backtrace past-main on")
 gdb.execute("set backtrace past-entry on")
+print("SELECTED " + str(gdb.selected_thread().ptid[1]))
 threads = {}
 for thread in gdb.selected_inferior().threads():
     thread.switch()
@@ -33,8 +34,19 @@ print("FRAMES " + json.dumps(threads))
 
 def gdb_frames(program, core, script):
     """tid → frames, of a core."""
+    return frames_of(gdb_said(program, core, script))
+
+
+def gdb_crashed_frames(program, core, script):
+    """Those of the thread that died.  Its id in the core is that of its own pid namespace."""
+    said = gdb_said(program, core, script)
+    selected = next(line for line in said.stdout.splitlines() if line.startswith("SELECTED "))
+    return frames_of(said)[int(selected.split()[1])]
+
+
+def gdb_said(program, core, script):
     script.write_text(SCRIPT)
-    said = subprocess.run(
+    return subprocess.run(
         ["gdb", "-nx", "-q", "-batch", "-iex", "set debuginfod enabled off", program, str(core), "-x", str(script)],
         capture_output=True,
         text=True,
@@ -42,7 +54,6 @@ def gdb_frames(program, core, script):
         timeout=4 * PATIENCE,
         check=False,
     )
-    return frames_of(said)
 
 
 def frames_of(said):

@@ -15,19 +15,20 @@ def directory():
 
 
 @cache
-def compiled(source, *flags):
-    """The program's path.  Flags go to gcc, g++, rustc or go build."""
-    name = Path(source).stem + "".join(flag.replace("/", "_") for flag in flags)
-    program = directory() / name.replace("-", "_")
-    subprocess.run(command(source, flags, str(program)), check=True, env=os.environ | {"GOCACHE": f"{directory()}/go"})
+def compiled(source, *flags, compiler=None):
+    """The program's path.  Flags go to gcc, g++, rustc or go build; compiler: another one that takes gcc's."""
+    name = Path(source).stem + (compiler or "") + "".join(flag.replace("/", "_") for flag in flags)
+    program = directory() / name.replace("-", "_").replace(" ", "_")
+    asked = command(source, flags, str(program), compiler)
+    subprocess.run(asked, check=True, env=os.environ | {"GOCACHE": f"{directory()}/go"})
     return str(program)
 
 
-def command(source, flags, program):
+def command(source, flags, program, compiler=None):
     path = str(PROGRAMS / source)
     if source.endswith(".go"):
         return ["go", "build", *flags, "-o", program, path]
     if source.endswith(".rs"):
         return ["rustc", "-g", *flags, "-o", program, path]
-    compiler = "g++" if source.endswith(".cpp") else "gcc"
+    compiler = compiler or ("g++" if source.endswith(".cpp") else "gcc")
     return [compiler, "-g", "-w", *flags, "-o", program, path, "-pthread"]

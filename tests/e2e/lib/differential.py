@@ -1,0 +1,168 @@
+"""Crashes drawn by chance of compilers, optimizations, ways to link, shapes and places, and what was planted in each."""
+
+import random
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from lib.compiled import compiled
+
+C_OPTIMIZED = {"O0": ("-O0",), "O2": ("-O2",), "O3": ("-O3",), "O2 LTO": ("-O2", "-flto")}
+RUST_OPTIMIZED = {"O0": (), "O2": ("-O",), "O3": ("-Copt-level=3",), "O2 LTO": ("-O", "-Clto")}
+GO_OPTIMIZED = {"as built": (), "O0": ("-gcflags=all=-N -l",)}
+LINKED = {"PIE": (), "not PIE": ("-no-pie", "-fno-pie"), "static": ("-static",)}
+PLACES = ("in place", "replaced", "deleted", "container")
+
+NULL = r"null dereference: {}"
+# What each shape is: what a verdict on it may begin with.  Of what it says otherwise it must be silent.
+C_SHAPES = {
+    "read-null": NULL.format(r"read_null\(\) reads 8 bytes at a null pointer"),
+    "write-null": NULL.format(r"write_null\(\) writes 8 bytes at a null pointer"),
+    "read-member": NULL.format(r"read_member\(\) reads 8 bytes at offset 0x10 of a null pointer"),
+    "call-null": r"jump to null: a null function pointer was called in call_null\(\)",
+    "call-wild": r"(jump|wild jump|bad jump|bad address).*0x123456789000",
+    "wild": r"bad address: wild\(\) reads 8 bytes at 0x123456789000, where nothing is mapped",
+    "noncanonical": r"bad address: noncanonical\(\) .*no possible address",
+    "after-munmap": r"(use after munmap|bad address): after_munmap\(\) reads 1 byte at 0x[0-9a-f]+, where nothing is mapped any more",
+    "write-constant": r"write to read-only memory: write_constant\(\)",
+    "run-data": r"jump (in)?to .*not executable",
+    "recurse": r"stack overflow",
+    "divide": r"integer division by zero in divide\(\)",
+    "divide-min": r"integer (division )?overflow|integer division whose quotient",
+    "trap": r"illegal instruction: ud2",
+    "breakpoint": r".*(int3|breakpoint)",
+    "assertion": r"assertion failed.*five it must be",
+    "aborts": r"aborts\(\) called abort\(\)",
+    "double-free": r"double free",
+    "overrun": r"heap corrupted",
+    "smash": r"stack smashing detected",
+    "misaligned": r".*misaligned|.*not aligned",
+    "beyond-file": r".*a page of a mapped file.*beyond its end",
+    "raises": r"(it|raises\(\)) sent SIGSEGV to itself|raises\(\) raised SIGSEGV",
+    "handler-aborts": NULL.format(r"read_member\(\)"),
+    "handler-raises": NULL.format(r"read_member\(\)"),
+    "spin": r".*RLIMIT_CPU",
+    "thread": NULL.format(r"read_member\(\)"),
+    "through-libc": NULL.format(r"read_member\(\)"),
+}
+MUSL_SHAPES = {kind: C_SHAPES[kind] for kind in C_SHAPES if kind not in ("double-free", "overrun", "smash")}
+CPP_SHAPES = {
+    "pure": r"a pure virtual function was called",
+    "throws": r"uncaught C\+\+ exception of type std::runtime_error.*the pool is empty",
+    "noexcept": r"(uncaught C\+\+ exception|C\+\+ exception) of type std::runtime_error.*noexcept",
+    "out-of-range": r"uncaught C\+\+ exception of type std::out_of_range",
+    "joinable": r"std::terminate\(\) was called.*(joinable|std::thread)",
+    "null-string": r"uncaught C\+\+ exception of type std::logic_error",
+    "virtual-of-null": NULL.format(r""),
+    "unwinds": r".*(uncaught C\+\+ exception|std::terminate\(\) was called)",
+    "rethrows": r"uncaught C\+\+ exception of type std::runtime_error.*kept for later",
+}
+RUST_SHAPES = {
+    "index": r".*panic.*index out of bounds",
+    "none": r".*panic.*None",
+    "error": r".*panic.*the table must be there",
+    "says": r".*panic.*it went wrong at 7",
+    "null": NULL.format(r""),
+    "recurse": r"stack overflow",
+    "aborts": r".*(abort\(\)|SIGABRT)",
+    "in-thread": NULL.format(r""),
+}
+GO_SHAPES = {
+    "null": r".*null dereference|.*nil pointer",
+    "index": r".*panic.*index out of range",
+    "assign": r".*panic.*nil map",
+    "says": r".*panic.*it went wrong at 7",
+    "divide": r".*divi",
+    "recurse": r".*stack",
+    "in-goroutine": r".*null dereference|.*nil pointer",
+}
+
+
+@dataclass(frozen=True)
+class Crash:
+    compiler: str
+    optimized: str
+    linked: str
+    shape: str
+    place: str
+    source: str
+    flags: tuple
+    planted: str = field(compare=False)
+
+    def __str__(self):
+        return ", ".join((self.compiler, self.optimized, self.linked, self.shape, self.place))
+
+    def program(self):
+        return compiled(self.source, *self.flags, **({"compiler": self.compiler} if self.compiler in COMPILERS else {}))
+
+
+COMPILERS = ("gcc", "g++", "clang", "clang++", "musl-gcc")
+C_FLAGS = ("-fstack-protector-strong",)
+
+
+def all_crashes():
+    for compiler in ("gcc", "clang", "g++", "clang++"):
+        plus = compiler.endswith("++")
+        for optimized, optimization in C_OPTIMIZED.items():
+            if "LTO" in optimized and compiler.startswith("clang"):
+                continue  # Debian's clang has no linker plugin without more packages
+            for linked, how in LINKED.items():
+                for shape, planted in (CPP_SHAPES if plus else C_SHAPES).items():
+                    source = "shapes.cpp" if plus else "shapes.c"
+                    yield compiler, optimized, linked, shape, source, (*C_FLAGS, *optimization, *how), planted
+    for optimized, optimization in C_OPTIMIZED.items():
+        for linked, how in (("dynamic", ()), ("static", ("-static",))):
+            for shape, planted in MUSL_SHAPES.items():
+                if "LTO" not in optimized:
+                    yield "musl-gcc", optimized, linked, shape, "shapes.c", (*C_FLAGS, *optimization, *how), planted
+    for optimized, optimization in RUST_OPTIMIZED.items():
+        for shape, planted in RUST_SHAPES.items():
+            yield "rustc", optimized, "PIE", shape, "shapes.rs", ("-Cpanic=abort", *optimization), planted
+    for optimized, optimization in GO_OPTIMIZED.items():
+        for linked, how in (("static", ()), ("PIE", ("-buildmode=pie",))):
+            for shape, planted in GO_SHAPES.items():
+                yield "go", optimized, linked, shape, "shapes.go", (*optimization, *how), planted
+
+
+def draw(count, seed):
+    """So many crashes, each compiler as often as the others, in an order by chance."""
+    chance = random.Random(seed)
+    by_compiler = {}
+    for compiler, optimized, linked, shape, source, flags, planted in all_crashes():
+        for place in PLACES:
+            crash = Crash(compiler, optimized, linked, shape, place, source, flags, planted)
+            by_compiler.setdefault(compiler, []).append(crash)
+    drawn = []
+    for crashes in by_compiler.values():
+        chance.shuffle(crashes)
+    while len(drawn) < count and any(by_compiler.values()):
+        drawn += [crashes.pop() for crashes in by_compiler.values() if crashes]
+    drawn = drawn[:count]
+    chance.shuffle(drawn)
+    return drawn
+
+
+def says_what_was_planted(crash, sentence):
+    return re.match(crash.planted, sentence) is not None
+
+
+@cache
+def libraries(program):
+    """What ld.so maps for a program, itself among it; () of one that is linked statically."""
+    listed = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout
+    return tuple(dict.fromkeys(re.findall(r"(/\S+) \(0x", listed)))
+
+
+def own_root(program, directory):
+    """A directory that is a root with what the program needs, and the program's path below it."""
+    for library in libraries(program):
+        there = directory / library.lstrip("/")
+        there.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(Path(library).resolve(), there)
+    (directory / "tmp").mkdir(exist_ok=True)
+    (directory / "app").mkdir(exist_ok=True)
+    shutil.copy(program, directory / "app" / "shapes")
+    return "/app/shapes"

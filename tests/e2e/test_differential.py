@@ -1,0 +1,133 @@
+"""Crashes nobody has chosen: frames against gdb's of the full core, the verdict against what was planted.
+
+A run takes a few, drawn by chance.  `pytest -s tests/e2e/test_differential.py --crashes 200` prints the table of many;
+`--seed N` draws the same again.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from lib import differential
+from lib.backtrace import differences, gdb_crashed_frames
+from lib.daemon import Daemon
+from lib.reference import build_id
+from lib.victims import let_die, start
+from lib.wait import until
+
+pytestmark = pytest.mark.usefixtures("coredump_host")
+
+RULE = """
+[[rule]]
+name    = "crash"
+on      = "signal"
+signals = ["SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE", "SIGABRT", "SIGTRAP", "SIGXCPU"]
+match   = { comm = ["shapes*"] }
+"""
+STORM = "[storm]\nenabled = false\n"
+TABLE = []  # (crash, frames, differing, verdict's outcome)
+
+
+def pytest_generate_tests(metafunc):
+    count, seed = (metafunc.config.getoption(option) for option in ("--crashes", "--seed"))
+    crashes = differential.draw(count, seed)
+    metafunc.parametrize("crash", crashes, ids=[str(crash) for crash in crashes])
+
+
+@pytest.fixture(scope="module")
+def watcher(tmp_path_factory):
+    shared = Daemon(tmp_path_factory.mktemp("recorder"), rules=RULE).start()
+    yield shared
+    shared.stop()
+    print_table()
+
+
+def print_table():
+    if not TABLE:
+        return
+    frames, differ = sum(row[1] for row in TABLE), sum(row[2] for row in TABLE)
+    verdicts = Counter(row[3] for row in TABLE)
+    print(f"\n{len(TABLE)} crashes, {frames} frames: {frames - differ} as gdb's; verdict {dict(verdicts)}")
+    for what in ("compiler", "place"):
+        for one in sorted({getattr(row[0], what) for row in TABLE}):
+            rows = [row for row in TABLE if getattr(row[0], what) == one]
+            told = Counter(row[3] for row in rows)
+            all_frames, wrong = sum(row[1] for row in rows), sum(row[2] for row in rows)
+            print(f"  {one:<10} {len(rows):4} crashes {all_frames - wrong:5} of {all_frames:5} frames, verdict {dict(told)}")
+
+
+def put(crash, program, directory):
+    """Starts it where the crash wants it; returns the process, and where its file is, as long as it is."""
+    environment = os.environ | {"GOTRACEBACK": "crash"}
+    options = {"stdin": subprocess.PIPE, "env": environment, "cwd": directory}
+    if crash.place == "container":
+        root = directory / "root"
+        root.mkdir()
+        inside = differential.own_root(program, root)
+        script = f"mount --bind {root} {root} && exec chroot {root} {inside} {crash.shape} wait"
+        process = start("unshare", "-m", "-p", "-f", "sh", "-c", script, **options)
+        path = root / inside.lstrip("/")
+    else:
+        path = directory / "shapes"
+        shutil.copy(program, path)
+        process = start(str(path), crash.shape, "wait", **options)
+    assert process.stdout.readline() == b"ready\n"
+    return process, path
+
+
+def until_kept(watcher, program):
+    wanted = f"{build_id(program)}." if has_build_id(program) else "none."
+    modules = watcher.state / "modules"
+    until(lambda: modules.is_dir() and any(n.startswith(wanted) for n in os.listdir(modules)), f"a copy of {program}")
+
+
+def has_build_id(program):
+    try:
+        return bool(build_id(program))
+    except TypeError:
+        return False
+
+
+def take_away(crash, path):
+    if crash.place == "deleted":
+        path.unlink()
+    elif crash.place == "replaced":
+        shutil.copy("/bin/true", path.with_suffix(".new"))
+        os.rename(path.with_suffix(".new"), path)
+
+
+def died(crash, watcher, tmp_path):
+    program = crash.program()
+    process, path = put(crash, program, tmp_path)
+    if crash.place in ("deleted", "replaced"):
+        until_kept(watcher, program)
+        take_away(crash, path)
+    let_die(process)
+    if crash.place == "container":
+        incident = watcher.incident_of_child(process.pid)
+    else:
+        incident = watcher.incident(process.pid)
+    return program, incident.process["pid"]
+
+
+def test_frames_are_gdbs_and_the_verdict_what_was_planted(watcher, tmp_path, crash):
+    program, pid = died(crash, watcher, tmp_path)
+    watcher.joined_incident(pid)
+    incident = watcher.explained_incident(pid)
+    core = tmp_path / "core"
+    watcher.ctl.text("core", pid, "-o", core)
+    theirs = gdb_crashed_frames(program, core, tmp_path / "frames.py")
+    stack = incident.crashed["stack"]
+    differ = differences(incident.crashed, theirs, program)
+    verdict = incident.record["verdict"]
+    sentence = verdict["sentence"] if verdict else None
+    outcome = "silent" if not sentence else "right" if differential.says_what_was_planted(crash, sentence) else "wrong"
+    TABLE.append((crash, max(len(theirs), len(stack["frames"])) if not stack["truncated"] else len(stack["frames"]), len(differ), outcome))
+    told = {"how": stack["how"], "reason": stack["reason"], "differ": differ, "sentence": sentence}
+    assert not differ and outcome != "wrong", json.dumps(told, indent=1, default=str)
