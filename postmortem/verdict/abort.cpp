@@ -12,7 +12,7 @@ namespace incident::postmortem {
 namespace {
 
 constexpr std::string_view abort_itself[] = {"abort", "__GI_abort"};
-// The functions between the one that aborts and the kernel, as glibc 2.36 and close versions name them.
+// The functions between the one that aborts and the kernel, as glibc 2.36 and close versions name them, and Rust's.
 constexpr std::string_view aborting[] = {"abort",
                                          "__GI_abort",
                                          "raise",
@@ -23,7 +23,11 @@ constexpr std::string_view aborting[] = {"abort",
                                          "__pthread_kill_implementation",
                                          "__pthread_kill_internal",
                                          "__GI___pthread_kill",
-                                         "__libc_message"};
+                                         "__libc_message",
+                                         "std::process::abort",
+                                         "std::sys::abort_internal",
+                                         "std::sys::unix::abort_internal",
+                                         "std::sys::pal::unix::abort_internal"};
 constexpr std::string_view asserting[] = {"__assert_fail", "__GI___assert_fail", "__assert_fail_base", "__assert",
                                           "__assert_perror_fail"};
 constexpr std::string_view stack_checking[] = {"__stack_chk_fail", "__GI___stack_chk_fail"};
@@ -336,9 +340,7 @@ private:
 } // namespace
 
 std::optional<Claim> judge_abort(const Evidence &evidence) {
-    // abort(3) raises by tgkill(2): from itself
-    const bool own = evidence.sender() == evidence.image.pid && evidence.signal()["code_name"].text() == "SI_TKILL";
-    if (evidence.image.signal != SIGABRT || !own)
+    if (!evidence.aborted_itself())
         return std::nullopt;
     return Abort(evidence).judge();
 }

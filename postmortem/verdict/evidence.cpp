@@ -91,6 +91,10 @@ std::optional<std::uint64_t> Evidence::limit(std::string_view name) const {
     return std::from_chars(begin, end, value).ec == std::errc() ? std::optional(value) : std::nullopt;
 }
 
+bool Evidence::aborted_itself() const {
+    return image.signal == SIGABRT && sender() == image.pid && signal()["code_name"].text() == "SI_TKILL";
+}
+
 std::uint32_t Evidence::sender() const {
     return static_cast<std::uint32_t>(signal()["sender"]["pid"].count());
 }

@@ -34,6 +34,8 @@ struct Evidence {
     // The record of the free() in which the thread died; null: it died in none, or that free() left no record.
     const capture::HeapHistoryRecord *free_under_way() const;
     std::uint32_t sender() const; // tgid; 0 unknown
+    // The signal is SIGABRT, raised as abort(3) does: by tgkill(2), from the process itself.
+    bool aborted_itself() const;
     // The soft limit of this name in process/limits ("Max file size  10  10  bytes"); nothing: none, or not known.
     std::optional<std::uint64_t> limit(std::string_view name) const;
 };
@@ -49,7 +51,8 @@ std::optional<Claim>
 judge_first_fault(const Evidence &evidence);                  // a fault that went to a handler, before the process died
 std::optional<Claim> judge_fault(const Evidence &evidence);   // SIGSEGV, SIGBUS
 std::optional<Claim> judge_trap(const Evidence &evidence);    // SIGFPE, SIGILL, SIGTRAP, SIGSYS
-std::optional<Claim> judge_abort(const Evidence &evidence);   // SIGABRT raised by the process itself
+std::optional<Claim> judge_panic(const Evidence &evidence);   // the SIGABRT of a panic of Rust's or Go's
+std::optional<Claim> judge_abort(const Evidence &evidence);   // another SIGABRT raised by the process itself
 std::optional<Claim> judge_killed(const Evidence &evidence);  // a signal somebody sent
 std::optional<Claim> judge_oom(const Evidence &evidence);     // chosen by the OOM killer
 std::optional<Claim> judge_waiting(const Evidence &evidence); // blocked, or a slow call

@@ -59,6 +59,9 @@ enum class Sentence : std::size_t {
     exception_type,
     exception_what,
     abort_called,
+    rust_panicked,
+    go_panicked,
+    panic_reason,
     // signals that were sent
     killed_by,
     sent_itself,
@@ -151,6 +154,9 @@ inline constexpr auto sentences = std::to_array<SentenceWords>({
     {Sentence::exception_type, "{} of type {}"}, // a comma where a clause comes before
     {Sentence::exception_what, ": {}"},
     {Sentence::abort_called, "{} called abort()"},
+    {Sentence::rust_panicked, "Rust panicked in {}"},
+    {Sentence::go_panicked, "Go panicked in {}"},
+    {Sentence::panic_reason, ": {}"},
     {Sentence::killed_by, "killed by {}, which sent it {}"},
     {Sentence::sent_itself, "it sent {} to itself"},
     {Sentence::file_too_large, "a file was to grow beyond the process's limit, RLIMIT_FSIZE, of {}"},

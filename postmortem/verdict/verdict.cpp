@@ -15,8 +15,11 @@ Verdict judge(const Incident &incident, const CrashImage &image, const Analysis 
     };
     add(judge_oom(evidence));
     const bool raised_again = add(judge_first_fault(evidence));
-    for (const auto judge_one : {judge_heap, judge_fault, judge_trap, judge_abort, judge_heap_check})
+    for (const auto judge_one : {judge_heap, judge_fault, judge_trap})
         add(judge_one(evidence));
+    if (!add(judge_panic(evidence)))
+        add(judge_abort(evidence));
+    add(judge_heap_check(evidence));
     if (!raised_again) // which says who sent it
         add(judge_killed(evidence));
     add(judge_waiting(evidence));

@@ -65,6 +65,17 @@ void kept_in(LabEvidence &f) {
                    "libgcc_s.so.1:_Unwind_RaiseException", "libstdc++.so.6:__cxa_throw", "f"});
 }
 
+void rust_panics(LabEvidence &f) {
+    f.aborts({"libc.so.6:raise", "libc.so.6:abort", "std::sys::unix::abort_internal", "__rust_start_panic",
+              "rust_panic", "std::panicking::rust_panic_with_hook", "core::panicking::panic_fmt",
+              "core::panicking::panic_bounds_check", "shapes::index", "shapes::main"});
+}
+
+void go_panics(LabEvidence &f) {
+    f.aborts({"runtime.raise.abi0", "runtime.dieFromSignal", "runtime.crash", "runtime.fatalpanic", "runtime.gopanic",
+              "runtime.goPanicIndex", "main.index", "main.main"});
+}
+
 // The heap was recorded, and what is being freed is alive there.
 void recorded(LabEvidence &f) {
     checked(f, "double free or corruption (out)");
@@ -245,6 +256,32 @@ std::vector<SentenceCase> abort_cases() {
           {"none was thrown: one is under way elsewhere",
            [](LabEvidence &f) {
                terminates(f, {"worker", "main"});
+           }}}},
+        {S::rust_panicked, rust_panics,
+         and_also(of_another_call,
+                  {{"the runtime aborts without a panic",
+                    [](LabEvidence &f) {
+                        f.frames({"libc.so.6:abort", "std::process::abort", "f"});
+                    }},
+                   {"the panic calls back, and that aborts",
+                    [](LabEvidence &f) {
+                        f.frames({"libc.so.6:abort", "hook", "std::panicking::rust_panic_with_hook", "f"});
+                    }}})},
+        {S::go_panicked, go_panics,
+         and_also(of_another_call, {{"the runtime gives up by itself",
+                                     [](LabEvidence &f) {
+                                         f.frames({"runtime.raise.abi0", "runtime.dieFromSignal", "runtime.throw",
+                                                   "runtime.checkdead", "main.f"});
+                                     }}})},
+        {S::panic_reason,
+         rust_panics,
+         {{"which is not known",
+           [](LabEvidence &f) {
+               f.frames({"libc.so.6:abort", "std::panicking::begin_panic_handler", "core::panicking::panic_fmt", "f"});
+           }},
+          {"further out than the panic",
+           [](LabEvidence &f) {
+               f.frames({"libc.so.6:abort", "core::panicking::panic_fmt", "f", "core::panicking::panic_bounds_check"});
            }}}},
         {S::abort_called,
          gives_up,

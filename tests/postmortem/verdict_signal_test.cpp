@@ -312,6 +312,17 @@ TEST_F(Terminated, AnExceptionThatMetNoexcept) {
     EXPECT_THAT(said(), StartsWith("C++ exception that could not leave"));
 }
 
+TEST_F(SignalVerdict, PanicsOfOtherLanguages) {
+    aborts({"libc.so.6:abort", "std::sys::pal::unix::abort_internal", "std::panicking::rust_panic_with_hook",
+            "core::panicking::panic_fmt", "core::panicking::panic_bounds_check", "shapes::index", "shapes::main"});
+    EXPECT_EQ(said(), "Rust panicked in shapes::index(): an index was out of bounds");
+    aborts({"runtime.raise.abi0", "runtime.dieFromSignal", "runtime.fatalpanic", "runtime.gopanic", "runtime.panicmem",
+            "runtime.sigpanic", "main.null", "main.main"});
+    EXPECT_EQ(said(), "Go panicked in main.null(): a nil pointer, or another bad address");
+    aborts({"libc.so.6:abort", "std::sys::pal::unix::abort_internal", "std::process::abort", "shapes::aborts"});
+    EXPECT_EQ(said(), "shapes::aborts() called abort()");
+}
+
 TEST_F(SignalVerdict, WhoCalledAbort) {
     aborts({"libc.so.6:raise", "libc.so.6:abort", "give_up", "main"});
     EXPECT_EQ(said(), "give_up() called abort()");

@@ -1,0 +1,117 @@
+// Judges the SIGABRT at the end of a panic of Rust's or Go's: whose panic it was, and where its runtime's functions say
+// so, what for.
+#include "postmortem/verdict/evidence.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+
+namespace incident::postmortem {
+
+namespace {
+
+struct Reason {
+    std::string_view function; // of the runtime, which calls it in this case alone
+    std::string_view words;
+};
+
+struct Runtime {
+    Sentence panicked;
+    std::span<const std::string_view> own; // what the names of its functions begin with
+    std::span<const std::string_view> panicking;
+    std::span<const Reason> reasons;
+};
+
+// library/core/src and library/std/src, of versions from 1.63 on; those of glibc between them and the kernel, too.
+constexpr std::string_view of_rust[] = {
+    "std::",      "core::", "alloc::",       "<std::",         "<core::",      "<alloc::",
+    "__rust",     "rust_",  "panic_abort::", "panic_unwind::", "<T as ",       "abort",
+    "__GI_abort", "raise",  "__GI_raise",    "gsignal",        "pthread_kill", "__pthread_kill"};
+constexpr std::string_view rust_panicking[] = {"core::panicking::", "std::panicking::"};
+constexpr Reason rust_reasons[] = {
+    {"core::panicking::panic_bounds_check", "an index was out of bounds"},
+    {"core::option::unwrap_failed", "an Option that had to have a value was None"},
+    {"core::option::expect_failed", "an Option that had to have a value was None"},
+    {"core::result::unwrap_failed", "a Result that had to be Ok or Err was the other"},
+    {"core::panicking::assert_failed", "two values were compared by an assertion, which failed"},
+    {"core::panicking::panic_const::panic_const_div_by_zero", "division by zero"},
+    {"core::slice::index::slice_start_index_len_fail", "a slice's range was out of bounds"},
+    {"core::slice::index::slice_end_index_len_fail", "a slice's range was out of bounds"},
+    {"core::cell::panic_already_borrowed", "a RefCell was borrowed already"},
+    {"core::cell::panic_already_mutably_borrowed", "a RefCell was borrowed already"}};
+
+// src/runtime/panic.go, of Go 1.19 on.
+constexpr std::string_view of_go[] = {"runtime."};
+constexpr std::string_view go_panicking[] = {"runtime.gopanic"};
+constexpr Reason go_reasons[] = {{"runtime.goPanicIndex", "an index was out of range"},
+                                 {"runtime.goPanicIndexU", "an index was out of range"},
+                                 {"runtime.panicIndex", "an index was out of range"},
+                                 {"runtime.goPanicSliceAlen", "a slice's bounds were out of range"},
+                                 {"runtime.goPanicSliceAcap", "a slice's bounds were out of range"},
+                                 {"runtime.goPanicSliceB", "a slice's bounds were out of range"},
+                                 {"runtime.panicdivide", "integer division by zero"},
+                                 {"runtime.panicmem", "a nil pointer, or another bad address"},
+                                 {"runtime.panicmemAddr", "a nil pointer, or another bad address"},
+                                 {"runtime.panicdottypeE", "an interface held another type than was asserted"},
+                                 {"runtime.panicdottypeI", "an interface held another type than was asserted"}};
+
+constexpr Runtime runtimes[] = {{Sentence::rust_panicked, of_rust, rust_panicking, rust_reasons},
+                                {Sentence::go_panicked, of_go, go_panicking, go_reasons}};
+
+// Go's assembly names the ABI, and a generic function its types.
+std::string_view bare(std::string_view name) {
+    return name.substr(0, name.find(".abi"));
+}
+
+bool begins(std::string_view name, std::span<const std::string_view> with) {
+    return std::ranges::any_of(with, [&](std::string_view one) { return name.starts_with(one); });
+}
+
+// The frames from the kernel out to the panic are the runtime's alone; the first that is not its own has panicked.
+std::optional<Claim> panic_of(const Runtime &runtime, const ThreadStack &stack) {
+    const Frame *panicking = nullptr;
+    const Reason *reason = nullptr;
+    for (const Frame &frame : stack.frames) {
+        const std::string_view name = bare(frame.symbol);
+        if (frame.signal_frame)
+            return std::nullopt;
+        const bool nameless = name.empty();
+        if (nameless || begins(name, runtime.own)) {
+            if (begins(name, runtime.panicking))
+                panicking = &frame;
+            if (const auto found = std::ranges::find(runtime.reasons, name, &Reason::function);
+                found != runtime.reasons.end())
+                reason = &*found;
+            continue;
+        }
+        if (!panicking)
+            return std::nullopt;
+        Claim claim = runtime.panicked == Sentence::rust_panicked
+                          ? Claim::of<Sentence::rust_panicked>(function_text(frame))
+                          : Claim::of<Sentence::go_panicked>(function_text(frame));
+        if (reason)
+            claim.add<Sentence::panic_reason>(reason->words);
+        claim.facts = {fmt::format("on the stack: {}, and outside of the runtime's own functions {}",
+                                   place_text(*panicking), place_text(frame))};
+        return claim;
+    }
+    return std::nullopt;
+}
+
+} // namespace
+
+std::optional<Claim> judge_panic(const Evidence &evidence) {
+    const ThreadStack *stack = evidence.stack();
+    if (!evidence.aborted_itself() || !stack)
+        return std::nullopt;
+    for (const Runtime &runtime : runtimes)
+        if (auto claim = panic_of(runtime, *stack)) {
+            claim->facts.insert(claim->facts.begin(),
+                                fmt::format("it sent itself SIGABRT ({})", evidence.signal()["code_name"].text()));
+            return claim;
+        }
+    return std::nullopt;
+}
+
+} // namespace incident::postmortem
