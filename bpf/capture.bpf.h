@@ -20,8 +20,13 @@ struct capture { /* small, for it lies on the stack, of which a call chain has 5
     __u8 foreign; /* not its own context: its user memory is not at hand */
 };
 
-#define STACK_SKIP_PAGES 16    /* below a stack that has overflowed: a frame larger than that is not looked beyond */
-#define STACK_ABSENT_MAX 512   /* pages within the stack of who died; each that is absent takes 1 to 6 us */
+#define STACK_SKIP_PAGES 16  /* below a stack that has overflowed: a frame larger than that is not looked beyond */
+#define STACK_ABSENT_MAX 512 /* pages within the stack of who died; each that is absent takes 1 to 6 us */
+#define SIGABRT_NUMBER 6
+#define SIGUSR1_NUMBER 10
+#define SIGSEGV_NUMBER 11
+#define SIGNAL_FRAME_MAX 16384 /* bytes from the end of a signal stack down to the frame: with AMX's state 11 KiB */
+#define SIGNAL_FRAME_SP 168    /* rt_sigframe.uc.uc_mcontext.sp */
 #define STACK_ABSENT_OTHERS 32 /* … of the other threads */
 #define USER_LOW 4096ULL
 #define USER_HIGH 0x00007ffffffff000ULL /* TASK_SIZE_MAX with 4-level paging */
@@ -309,8 +314,11 @@ static __noinline int capture_returns(struct task_struct *task, __u32 share, __u
 struct stack_pages {
     __u64 owner; /* its task_struct */
     __u64 from;
-    __u32 count, absent, absent_max;
-    __u16 page[STACK_PAGES_MAX]; /* from `from` on */
+    __u32 count, absent, absent_max, most;
+    __u32 own;                   /* the first of the interrupted stack: see thread_event */
+    __u64 restorer, frame;       /* of a signal stack: where the signal's frame is searched, and what it begins with */
+    __u64 interrupted;           /* … the stack pointer in it; 0: none */
+    __u64 page[STACK_PAGES_MAX]; /* the address of each */
 };
 
 struct {
@@ -331,15 +339,77 @@ static long note_page(__u32 i, void *unused)
     struct stack_pages *found = pages_of_stack();
     if (!found)
         return 1;
-    __u64 count = found->count;
-    if (count >= STACK_PAGES_MAX)
+    __u64 count = found->count, page = found->from + i * STACK_PAGE;
+    if (count >= STACK_PAGES_MAX || count >= found->most)
         return 1;
     char probe;
-    if (bpf_probe_read_user(&probe, 1, (void *)(found->from + i * STACK_PAGE)))
+    if (bpf_probe_read_user(&probe, 1, (void *)page))
         return ++found->absent > found->absent_max;
     barrier_var(count);
-    found->page[count & (STACK_PAGES_MAX - 1)] = i;
+    found->page[count & (STACK_PAGES_MAX - 1)] = page;
     found->count = count + 1;
+    return 0;
+}
+
+/* From this page on, up to the end of its mapping. */
+static __noinline int note_pages(struct task_struct *task, __u64 from, __u32 absent_max)
+{
+    struct stack_pages *found = pages_of_stack();
+    if (!found)
+        return 0;
+    found->from = from;
+    found->absent = 0;
+    found->absent_max = 0;
+    __u32 steps = STACK_PAGES_MAX;
+    struct vm_area_struct *vma = mapping_at(task, from);
+    if (vma) {
+        __u64 pages = (BPF_CORE_READ(vma, vm_end) - from) / STACK_PAGE;
+        found->absent_max = absent_max;
+        steps = STACK_ABSENT_MAX + STACK_PAGES_MAX;
+        if (pages < steps)
+            steps = pages;
+    }
+    bpf_loop(steps, note_page, (void *)0, 0);
+    return 0;
+}
+
+static long look_for_frame(__u32 i, void *unused)
+{
+    struct stack_pages *found = pages_of_stack();
+    if (!found)
+        return 1;
+    __u64 at = found->frame - 16, word = 0;
+    found->frame = at;
+    if (bpf_probe_read_user(&word, sizeof(word), (void *)at) || word != found->restorer)
+        return 0;
+    bpf_probe_read_user(&found->interrupted, sizeof(found->interrupted), (void *)(at + SIGNAL_FRAME_SP));
+    return 1;
+}
+
+/* Of a thread on its signal stack (sigaltstack(2)): the pages of the stack that the handler has interrupted.  The
+ * kernel has put the frame below the processor's state, whose size differs, at the stack's end (get_sigframe(),
+ * arch/x86/kernel/signal.c): at 8 more than a multiple of 16, beginning with the address the handler returns to. */
+static __noinline int find_interrupted(struct task_struct *task)
+{
+    struct stack_pages *found = pages_of_stack();
+    if (!found)
+        return 0;
+    found->owner = (__u64)task;
+    found->interrupted = 0;
+    __u64 sp = BPF_CORE_READ(user_regs(task), sp), low = BPF_CORE_READ(task, sas_ss_sp);
+    __u64 high = low + BPF_CORE_READ(task, sas_ss_size);
+    if (sp <= low || sp >= high)
+        return 0;
+    /* The C library has one for all signals; of those that have handlers it is known. */
+    found->restorer = (__u64)BPF_CORE_READ(task, sighand, action[SIGSEGV_NUMBER - 1].sa.sa_restorer);
+    if (!found->restorer)
+        found->restorer = (__u64)BPF_CORE_READ(task, sighand, action[SIGABRT_NUMBER - 1].sa.sa_restorer);
+    if (!found->restorer)
+        found->restorer = (__u64)BPF_CORE_READ(task, sighand, action[SIGUSR1_NUMBER - 1].sa.sa_restorer);
+    if (!found->restorer)
+        return 0;
+    found->frame = (high & ~15ULL) + 8;
+    bpf_loop(SIGNAL_FRAME_MAX / 16, look_for_frame, (void *)0, 0);
     return 0;
 }
 
@@ -350,9 +420,11 @@ static __noinline int find_stack(struct task_struct *task, struct capture *captu
     struct stack_pages *found = pages_of_stack();
     if (!found)
         return 0;
+    __u32 absent_max = capture->role == ROLE_CRASHED ? STACK_ABSENT_MAX : STACK_ABSENT_OTHERS;
     __u64 sp = (BPF_CORE_READ(user_regs(task), sp) - 128) & ~(STACK_PAGE - 1ULL), stack = sp;
-    found->owner = (__u64)task;
     found->count = 0;
+    found->own = STACK_PAGES_MAX;
+    found->most = found->interrupted ? (stack_pages_max + 1) / 2 : STACK_PAGES_MAX; /* both stacks have their part */
     if (is_worker(task))
         return 0;
     /* of a stack that has overflowed sp is below what there is of it */
@@ -364,20 +436,12 @@ static __noinline int find_stack(struct task_struct *task, struct capture *captu
     }
     stack = sp;
 there:
-    found->from = stack;
-    found->absent = 0;
-    found->absent_max = 0;
-    __u32 steps = STACK_PAGES_MAX;
-    struct vm_area_struct *vma = mapping_at(task, stack);
-    if (vma) {
-        __u64 pages = (BPF_CORE_READ(vma, vm_end) - stack) / STACK_PAGE;
-        found->absent_max = capture->role == ROLE_CRASHED ? STACK_ABSENT_MAX : STACK_ABSENT_OTHERS;
-        steps = STACK_ABSENT_MAX + STACK_PAGES_MAX;
-        if (pages < steps)
-            steps = pages;
-    }
-    bpf_loop(steps, note_page, (void *)0, 0);
-    return 0;
+    note_pages(task, stack, absent_max);
+    if (!found->interrupted)
+        return 0;
+    found->own = found->count;
+    found->most = STACK_PAGES_MAX;
+    return note_pages(task, (found->interrupted - 128) & ~(STACK_PAGE - 1ULL), absent_max);
 }
 
 /* How much of the thread's stack is sent: as much as is present, wanted, and within its user's share; 0: not even its
@@ -467,10 +531,10 @@ static __noinline int send_thread(struct task_struct *task, struct capture *capt
     copy_window(&event->window[16], regs.ip, 16);
 
     __u32 copied = 0;
-    __u64 stack = 0;
     struct stack_pages *found = pages_of_stack();
+    event->stack_own = STACK_PAGES_MAX;
     if (found) {
-        stack = found->from;
+        event->stack_own = found->own;
         __builtin_memcpy(event->stack_page, found->page, sizeof(event->stack_page));
     }
     if (pages && (!found || found->owner != (__u64)task)) {
@@ -482,11 +546,11 @@ static __noinline int send_thread(struct task_struct *task, struct capture *capt
         if (i >= pages)
             break;
         void *page = bpf_dynptr_data(&dynptr, sizeof(struct thread_event) + i * STACK_PAGE, STACK_PAGE);
-        if (!page || bpf_probe_read_user(page, STACK_PAGE, (void *)(stack + event->stack_page[i] * STACK_PAGE)))
+        if (!page || bpf_probe_read_user(page, STACK_PAGE, (void *)event->stack_page[i]))
             break;
         copied += STACK_PAGE;
     }
-    event->stack_address = stack;
+    event->stack_address = event->stack_page[0];
     event->stack_length = copied;
     event->stack_wanted = stack_pages_max * STACK_PAGE;
     event->stack_unsent = unsent;
@@ -500,6 +564,7 @@ static __noinline int send_thread(struct task_struct *task, struct capture *capt
 static __always_inline int capture_thread(struct task_struct *task, struct capture *capture, struct thread_slot *thread)
 {
     capture_returns(task, capture->share, kind_of(capture));
+    find_interrupted(task);
     find_stack(task, capture);
     return choose_stack(task, capture) && send_thread(task, capture, thread);
 }

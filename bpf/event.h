@@ -573,7 +573,9 @@ struct thread_event {
     __s32 kernel_stack_error;
     struct memory_window window[REGISTER_WINDOWS];
     __u64 stack_address;
-    __u16 stack_page[STACK_PAGES_MAX]; /* so many pages above stack_address; they rise */
+    __u64 stack_page[STACK_PAGES_MAX]; /* the address of each; they rise, but for … */
+    __u32 stack_own; /* … this one, the first of the stack that a handler on a signal stack interrupted */
+    __u32 stack_pad;
     __u32 stack_length;
     __u32 stack_wanted; /* the configured bytes */
     __u32 stack_unsent; /* 1: present, but the ring buffer had no room for it */

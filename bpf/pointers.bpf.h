@@ -12,7 +12,6 @@
 #define POINTER_WORDS 512 /* of the stack that are looked at, from the stack pointer up */
 #define SEEN_BLOCKS 64
 #define SEEN_BLOCK 32 /* bytes: a pointer so near another adds nothing to its window */
-#define SIGABRT_NUMBER 6
 #define NR_MMAP 9
 #define ABORT_MESSAGE_MAX 65536 /* a larger mapping is no message */
 

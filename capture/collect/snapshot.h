@@ -87,6 +87,7 @@ struct ReturnProbes {
 struct StackPiece {
     std::uint64_t address = 0;
     std::vector<std::uint8_t> bytes;
+    bool another = false; // the first of the stack that a signal's handler, on the stack before, has interrupted
 
     bool operator==(const StackPiece &) const = default;
 };
@@ -95,7 +96,7 @@ struct ThreadSnapshot {
     std::uint32_t tid = 0;
     std::optional<ThreadRings> rings;
     std::optional<bpf::thread_event> event; // registers, kernel stack, windows
-    std::vector<StackPiece> stack;          // of the user stack, by address; pages between them were absent
+    std::vector<StackPiece> stack;          // of the user stack, each by address; pages between them were absent
     std::optional<ReturnProbes> returns;    // if the thread is in a function whose return is probed
     std::string missing;                    // why rings or event are missing; "" if both are there
 };

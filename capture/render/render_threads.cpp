@@ -239,16 +239,17 @@ private:
         stack["truncated"] = true;
         stack["reason"] = walk.stopped;
         if (thread.event) {
-            std::uint64_t bytes = 0;
-            for (const StackPiece &piece : thread.stack)
+            std::uint64_t bytes = 0, absent = 0, end = 0;
+            for (const StackPiece &piece : thread.stack) {
+                absent += bytes && !piece.another ? piece.address - end : 0;
                 bytes += piece.bytes.size();
+                end = piece.address + piece.bytes.size();
+            }
             const std::uint64_t from =
                 thread.stack.empty() ? thread.event->stack_address : thread.stack.front().address;
             stack["address"] = hex_text(from);
             stack["bytes"] = bytes;
-            stack["absent"] = thread.stack.empty()
-                                  ? 0
-                                  : thread.stack.back().address + thread.stack.back().bytes.size() - from - bytes;
+            stack["absent"] = absent;
             stack["wanted"] = thread.event->stack_wanted;
         }
         if (thread.returns) {

@@ -36,8 +36,9 @@ std::vector<capture::StackPiece> stack_of(const bpf::thread_event &event, std::s
     bytes = bytes.first(std::min<std::size_t>(bytes.size(), event.stack_length));
     for (std::size_t i = 0; i < STACK_PAGES_MAX && !bytes.empty(); ++i) {
         const auto page = bytes.first(std::min<std::size_t>(bytes.size(), STACK_PAGE));
-        if (i == 0 || event.stack_page[i] != event.stack_page[i - 1] + 1)
-            pieces.emplace_back().address = event.stack_address + std::uint64_t{event.stack_page[i]} * STACK_PAGE;
+        const bool another = i == event.stack_own;
+        if (i == 0 || another || event.stack_page[i] != event.stack_page[i - 1] + STACK_PAGE)
+            pieces.push_back({event.stack_page[i], {}, i != 0 && another});
         pieces.back().bytes.insert(pieces.back().bytes.end(), page.begin(), page.end());
         bytes = bytes.subspan(page.size());
     }

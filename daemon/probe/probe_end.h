@@ -37,7 +37,7 @@ public:
     static constexpr std::size_t files_max = 64;     // files of one name, in all containers together
     static constexpr std::size_t refusals_max = 256; // remembered files that do not have the place
     // How long one file may take, once.  To read the symbols of a very large program takes about a second.
-    static constexpr std::chrono::milliseconds resolve_patience{5000};
+    static inline std::chrono::milliseconds resolve_patience{5000}; // a test under a sanitizer has more
 
     ProbeEnd(ProbePoint point, Kind kind, std::uint32_t probe) : point_(std::move(point)), kind_(kind), probe_(probe) {}
 

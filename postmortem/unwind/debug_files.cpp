@@ -13,7 +13,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 namespace incident::postmortem {
 
@@ -24,7 +23,8 @@ std::string directory_of(const std::string &path) {
     return slash == std::string::npos ? "" : path.substr(0, slash);
 }
 
-bool has_debug_info(Elf *elf) {
+// True if it has a section of that name, or of its older compressed form.
+bool has_section(Elf *elf, std::string_view debug) {
     std::size_t names = 0;
     if (elf_getshdrstrndx(elf, &names) != 0)
         return false;
@@ -33,7 +33,7 @@ bool has_debug_info(Elf *elf) {
         if (!gelf_getshdr(scn, &header) || header.sh_type == SHT_NOBITS)
             continue;
         const char *name = elf_strptr(elf, names, header.sh_name);
-        if (name && (std::strcmp(name, ".debug_info") == 0 || std::strcmp(name, ".zdebug_info") == 0))
+        if (name && (name == "." + std::string(debug) || name == ".z" + std::string(debug)))
             return true;
     }
     return false;
@@ -143,12 +143,14 @@ UniqueFd open_regular(const std::string &path) {
 }
 
 DebugFile find_debug_file(Elf *module, const DebugSearch &search, std::vector<std::string> &notes) {
-    if (has_debug_info(module)) {
-        DebugFile own;
-        own.where = "in the file";
-        own.module_owner = search.module_owner;
-        return own;
-    }
+    const auto own = [&](const char *where) {
+        DebugFile file;
+        file.where = where;
+        file.module_owner = search.module_owner;
+        return file;
+    };
+    if (has_section(module, "debug_info"))
+        return own("in the file");
     const std::string build_id = build_id_of_elf(module);
     DebugFileSearch files(module, build_id, search.module_owner, notes);
     const std::string by_id = build_id_path(search.root, build_id);
@@ -166,6 +168,9 @@ DebugFile find_debug_file(Elf *module, const DebugSearch &search, std::vector<st
     }
     if (files.take_any(copy_of(search.fetched), "debuginfod"))
         return std::move(files.found);
+    // Of a Go program these are all that a kept copy has to unwind by.
+    if (has_section(module, "debug_frame"))
+        return own("in the file: its frames alone");
     return {};
 }
 

@@ -15,9 +15,16 @@ std::string_view base_name(std::string_view path) {
 
 } // namespace
 
+std::string_view source_name(const Frame &frame) {
+    std::string_view name = frame.symbol;
+    for (const std::string_view added : {".constprop.", ".isra.", ".part.", ".cold"})
+        name = name.substr(0, name.find(added));
+    return name;
+}
+
 std::string function_text(const Frame &frame) {
     if (!frame.symbol.empty())
-        return frame.symbol + "()";
+        return std::string(source_name(frame)) + "()";
     if (!frame.module.empty())
         return fmt::format("{}+{:#x}", base_name(frame.module), frame.offset);
     return hex(frame.ip);

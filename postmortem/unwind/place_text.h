@@ -15,6 +15,8 @@ namespace incident::postmortem {
 
 // "read_line+0x1f (reader.c:41)", "libz.so.1+0x4a20", "0x7f…".
 std::string place_text(const Frame &frame);
+// The function's name without what a compiler adds for a clone of it: ".constprop.0", ".isra.0", ".part.0", ".cold".
+std::string_view source_name(const Frame &frame);
 // Only the function, or the module and offset if its name is unknown.
 std::string function_text(const Frame &frame);
 std::string hex(std::uint64_t value);

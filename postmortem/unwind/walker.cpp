@@ -73,6 +73,7 @@ private:
     std::optional<Step> frame_pointer(const WalkFrame &frame, std::size_t module);
     void check(const WalkFrame &frame, Step &step) const;
     bool may_return_to(UserAddress address);
+    bool is_trampoline(UserAddress address);
     std::optional<UserAddress> function_start(UserAddress address, std::size_t module);
     std::optional<Step> popped(const Registers &registers, std::uint64_t return_slot, std::optional<std::uint64_t> rbp,
                                std::string_view how);
@@ -169,6 +170,11 @@ std::optional<Step> Walker::cfi(WalkFrame &frame, std::size_t index) {
             if (FrameHandle exact = find(frame.ip))
                 rules = std::move(exact);
     }
+    // Go has its own trampoline, and describes it as a function. Whatever is said of it, a return to these instructions
+    // ends a signal's handler.
+    if (!frame.signal_frame && !frame.exact)
+        if (auto step = signal_frame(frame))
+            return step;
     // A function entered by a return to its very beginning, as makecontext(3) arranges it: the address before belongs
     // to whatever is linked there.
     if (!rules && !frame.exact)
@@ -194,8 +200,23 @@ std::optional<Step> Walker::cfi(WalkFrame &frame, std::size_t index) {
     return step;
 }
 
+// By its instructions; of a copy that was kept, which has none, by the name that Go gives it.
+bool Walker::is_trampoline(UserAddress address) {
+    if (is_sigreturn_at(address.value, modules_))
+        return true;
+    char byte;
+    const std::size_t index = modules_.index_at(address);
+    ElfModule *module = index == ModuleSet::none ? nullptr : modules_.elf(index);
+    if (!module || modules_.read(address.value, std::span(&byte, 1)) != 0)
+        return false;
+    const auto scope = modules_.parsing(index, Part::file);
+    const Symbol *symbol = module->symbols().function_at(address - module->bias());
+    return symbol && symbol->address + module->bias() == address &&
+           std::string_view(symbol->name).starts_with("runtime.sigreturn");
+}
+
 std::optional<Step> Walker::signal_frame(WalkFrame &frame) {
-    if (!frame.registers[dwarf_rsp] || !is_sigreturn_at(frame.ip.value, modules_))
+    if (!frame.registers[dwarf_rsp] || !is_trampoline(frame.ip))
         return std::nullopt;
     frame.signal_frame = true;
     Step step;

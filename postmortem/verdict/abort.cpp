@@ -39,10 +39,6 @@ constexpr std::string_view pure[] = {"__cxa_pure_virtual", "__cxxabiv1::__cxa_pu
 constexpr std::string_view throwing[] = {"__cxa_throw", "__cxxabiv1::__cxa_throw"};
 constexpr std::string_view rethrowing[] = {"__cxa_rethrow", "__cxxabiv1::__cxa_rethrow", "std::rethrow_exception"};
 
-bool is_one_of(const Frame &frame, Names names) {
-    return std::ranges::find(names, frame.symbol) != names.end();
-}
-
 std::string_view file_of(const Frame &frame) {
     return std::string_view(frame.module).substr(frame.module.rfind('/') + 1);
 }
@@ -53,7 +49,7 @@ bool is_glibcs(const Frame &frame) {
 
 // True for a frame on the way from the abort to the kernel: it has such a name, or is in a library and has none.
 bool is_runtime(const Frame &frame) {
-    const std::string_view name = frame.symbol, file = file_of(frame);
+    const std::string_view name = source_name(frame), file = file_of(frame);
     return name.empty() || is_one_of(frame, aborting) || name.starts_with("__assert") || name.starts_with("_Unwind_") ||
            name.starts_with("__gxx_") || name.starts_with("__cxxabiv1::") || name.starts_with("__cxa_") ||
            name.starts_with("__gnu_cxx::__verbose_terminate_handler") || is_glibcs(frame) ||
@@ -93,7 +89,7 @@ private:
 
     template <Sentence said, typename... Args> Claim claim(const Args &...args) const {
         auto claim = Claim::of<said>(args...);
-        claim.facts = {fmt::format("it sent itself SIGABRT ({})", e_.signal()["code_name"].text())};
+        claim.facts = {e_.how_it_aborted()};
         if (!message().empty())
             claim.facts.push_back(fmt::format("glibc's abort message: {}", message()));
         return claim;
@@ -340,7 +336,7 @@ private:
 } // namespace
 
 std::optional<Claim> judge_abort(const Evidence &evidence) {
-    if (!evidence.aborted_itself())
+    if (!evidence.aborted_itself() && !evidence.halted_in_abort())
         return std::nullopt;
     return Abort(evidence).judge();
 }

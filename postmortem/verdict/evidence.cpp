@@ -26,7 +26,7 @@ const Frame *Evidence::frame_of(Names functions) const {
     if (!frames)
         return nullptr;
     for (const Frame &frame : frames->frames)
-        if (std::ranges::find(functions, frame.symbol) != functions.end())
+        if (is_one_of(frame, functions))
             return &frame;
     return nullptr;
 }
@@ -34,7 +34,7 @@ const Frame *Evidence::frame_of(Names functions) const {
 const Frame *Evidence::caller_of(const Frame &frame, Names passed_over) const {
     const auto &frames = stack()->frames;
     for (std::size_t i = static_cast<std::size_t>(&frame - frames.data()) + 1; i < frames.size(); ++i)
-        if (std::ranges::find(passed_over, frames[i].symbol) == passed_over.end())
+        if (!is_one_of(frames[i], passed_over))
             return &frames[i];
     return nullptr;
 }
@@ -64,16 +64,13 @@ const capture::HeapHistoryRecord *Evidence::free_under_way() const {
     const ThreadStack *frames = stack();
     if (!heap || image.threads.empty() || heap->heap.unrecorded() != 0)
         return nullptr;
-    const auto is = [](const Frame &frame, Names names) {
-        return std::ranges::find(names, frame.symbol) != names.end();
-    };
     bool in_free = false, in_another = false;
     for (std::size_t i = 0; frames && i < frames->frames.size() && !frames->frames[i].signal_frame; ++i) {
         const Frame &frame = frames->frames[i];
-        in_another = in_another || is(frame, others);
-        if (in_free && !is(frame, freeing))
+        in_another = in_another || is_one_of(frame, others);
+        if (in_free && !is_one_of(frame, freeing))
             break;
-        in_free = in_free || is(frame, freeing);
+        in_free = in_free || is_one_of(frame, freeing);
     }
     const auto *last = heap->last_call(image.threads.front().tid);
     return in_free && !in_another && last && last->kind == bpf::HEAP_FREED ? last : nullptr;
@@ -95,8 +92,26 @@ bool Evidence::aborted_itself() const {
     return image.signal == SIGABRT && sender() == image.pid && signal()["code_name"].text() == "SI_TKILL";
 }
 
+bool Evidence::halted_in_abort() const {
+    constexpr std::string_view halting[] = {"abort", "__GI_abort"};
+    const ThreadStack *frames = stack();
+    return image.signal == SIGSEGV && is_fault() && signal()["code_name"].text() == "SI_KERNEL" && frames &&
+           !frames->frames.empty() && is_one_of(frames->frames.front(), halting) && analysis.instruction &&
+           analysis.instruction->text == "hlt" && incident.view()["process"]["ns_pid"].count() == 1;
+}
+
+std::string Evidence::how_it_aborted() const {
+    return image.signal == SIGABRT
+               ? fmt::format("it sent itself SIGABRT ({})", signal()["code_name"].text())
+               : "SIGABRT does not kill process 1 of a pid namespace: abort() went on to its hlt, which raised SIGSEGV";
+}
+
 std::uint32_t Evidence::sender() const {
     return static_cast<std::uint32_t>(signal()["sender"]["pid"].count());
+}
+
+bool is_one_of(const Frame &frame, Names names) {
+    return std::ranges::find(names, source_name(frame)) != names.end();
 }
 
 std::string signal_fact(const Evidence &evidence) {

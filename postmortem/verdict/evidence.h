@@ -36,10 +36,15 @@ struct Evidence {
     std::uint32_t sender() const; // tgid; 0 unknown
     // The signal is SIGABRT, raised as abort(3) does: by tgkill(2), from the process itself.
     bool aborted_itself() const;
+    // abort(3) has raised SIGABRT in vain, for process 1 of a pid namespace does not die of it, and has come to the hlt
+    // that stands behind, which no user's program may execute.
+    bool halted_in_abort() const;
+    std::string how_it_aborted() const; // the fact, of these two
     // The soft limit of this name in process/limits ("Max file size  10  10  bytes"); nothing: none, or not known.
     std::optional<std::uint64_t> limit(std::string_view name) const;
 };
 
+bool is_one_of(const Frame &frame, Names names); // by its source_name()
 // "SIGSEGV (SEGV_MAPERR) at 0x10" as the kernel said it.
 std::string signal_fact(const Evidence &evidence);
 

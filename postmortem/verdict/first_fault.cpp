@@ -131,7 +131,7 @@ std::optional<Claim> judge_first_fault(const Evidence &e) {
         claim = judge_as_if(e, *fault, in_frame);
     if (claim)
         own ? claim->add<Sentence::handled_then_sent>(name) : claim->add<Sentence::handled_then_raised>(name, code);
-    else if (own && death->number == fault->number)
+    else if (own && (in_frame || death->number == fault->number))
         claim = Claim::of<Sentence::fault_came_first>(came, ago, name);
     else
         return std::nullopt; // nothing says that the two have to do with each other: Java handles faults all day

@@ -21,6 +21,7 @@ struct Runtime {
     std::span<const std::string_view> own; // what the names of its functions begin with
     std::span<const std::string_view> panicking;
     std::span<const Reason> reasons;
+    bool handles; // its handler of SIGABRT, which it sends itself, is part of the way
 };
 
 // library/core/src and library/std/src, of versions from 1.63 on; those of glibc between them and the kernel, too.
@@ -56,8 +57,8 @@ constexpr Reason go_reasons[] = {{"runtime.goPanicIndex", "an index was out of r
                                  {"runtime.panicdottypeE", "an interface held another type than was asserted"},
                                  {"runtime.panicdottypeI", "an interface held another type than was asserted"}};
 
-constexpr Runtime runtimes[] = {{Sentence::rust_panicked, of_rust, rust_panicking, rust_reasons},
-                                {Sentence::go_panicked, of_go, go_panicking, go_reasons}};
+constexpr Runtime runtimes[] = {{Sentence::rust_panicked, of_rust, rust_panicking, rust_reasons, false},
+                                {Sentence::go_panicked, of_go, go_panicking, go_reasons, true}};
 
 // Go's assembly names the ABI, and a generic function its types.
 std::string_view bare(std::string_view name) {
@@ -74,10 +75,10 @@ std::optional<Claim> panic_of(const Runtime &runtime, const ThreadStack &stack) 
     const Reason *reason = nullptr;
     for (const Frame &frame : stack.frames) {
         const std::string_view name = bare(frame.symbol);
-        if (frame.signal_frame)
+        if (frame.signal_frame && !runtime.handles)
             return std::nullopt;
         const bool nameless = name.empty();
-        if (nameless || begins(name, runtime.own)) {
+        if (nameless || frame.signal_frame || begins(name, runtime.own)) {
             if (begins(name, runtime.panicking))
                 panicking = &frame;
             if (const auto found = std::ranges::find(runtime.reasons, name, &Reason::function);
@@ -103,12 +104,11 @@ std::optional<Claim> panic_of(const Runtime &runtime, const ThreadStack &stack) 
 
 std::optional<Claim> judge_panic(const Evidence &evidence) {
     const ThreadStack *stack = evidence.stack();
-    if (!evidence.aborted_itself() || !stack)
+    if ((!evidence.aborted_itself() && !evidence.halted_in_abort()) || !stack)
         return std::nullopt;
     for (const Runtime &runtime : runtimes)
         if (auto claim = panic_of(runtime, *stack)) {
-            claim->facts.insert(claim->facts.begin(),
-                                fmt::format("it sent itself SIGABRT ({})", evidence.signal()["code_name"].text()));
+            claim->facts.insert(claim->facts.begin(), evidence.how_it_aborted());
             return claim;
         }
     return std::nullopt;

@@ -208,13 +208,16 @@ TEST_F(AssemblerTest, ADeathIsReadyWhenAllItsThreadsAreThere) {
 }
 
 // A crashed thread's event with pages of the stack, each filled with its number.
-std::vector<std::uint8_t> with_stack(bpf::thread_event event, const std::vector<std::uint16_t> &pages) {
+std::vector<std::uint8_t> with_stack(bpf::thread_event event, const std::vector<std::uint64_t> &pages,
+                                     std::uint32_t own = STACK_PAGES_MAX) {
     event.stack_address = stack;
     event.stack_length = static_cast<std::uint32_t>(pages.size() * STACK_PAGE);
-    std::ranges::copy(pages, event.stack_page);
+    event.stack_own = own;
+    for (std::size_t i = 0; i < pages.size(); ++i)
+        event.stack_page[i] = stack + pages[i] * STACK_PAGE;
     std::vector<std::uint8_t> bytes(sizeof event);
     std::memcpy(bytes.data(), &event, sizeof event);
-    for (const std::uint16_t page : pages)
+    for (const std::uint64_t page : pages)
         bytes.insert(bytes.end(), STACK_PAGE, static_cast<std::uint8_t>(page));
     return bytes;
 }
@@ -235,6 +238,22 @@ TEST_F(AssemblerTest, PagesOfTheStackLieWhereTheyLay) {
     EXPECT_THAT(pieces[1].bytes, AllOf(SizeIs(STACK_PAGE), Each(5)));
     EXPECT_EQ(pieces[2].address, stack + 300 * STACK_PAGE);
     EXPECT_THAT(pieces[2].bytes, SizeIs(STACK_PAGE));
+}
+
+TEST_F(AssemblerTest, TheStackThatASignalsHandlerHasInterruptedIsAnother) {
+    begin(crash_rule);
+    two_threads(1);
+    take(death());
+    assembler->take(with_stack(thread(pid, 0, bpf::ROLE_CRASHED), {200, 201, 202, 10, 12}, 2));
+    take(head(bpf::EVENT_GONE));
+    ASSERT_THAT(ready, SizeIs(1));
+    const auto &pieces = ready[0].input.process.threads[0].stack;
+    ASSERT_THAT(pieces, SizeIs(4));
+    EXPECT_THAT(pieces[0].bytes, SizeIs(2 * STACK_PAGE));
+    EXPECT_FALSE(pieces[0].another);
+    EXPECT_TRUE(pieces[1].another) << "also where it follows at once";
+    EXPECT_EQ(pieces[2].address, stack + 10 * STACK_PAGE);
+    EXPECT_FALSE(pieces[3].another);
 }
 
 TEST_F(AssemblerTest, OfTheStackARuleTakesTheBytesNearestToItsTop) {

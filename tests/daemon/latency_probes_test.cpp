@@ -96,6 +96,7 @@ const auto nobody = [](const WantedProbe &) { return false; };
 class Probes : public testing::Test {
 protected:
     Probes() {
+        ProbeEnd::resolve_patience = std::chrono::minutes(1);
         std::string name = (fs::temp_directory_path() / "latency_probes.XXXXXX").string();
         root = ::mkdtemp(name.data());
         binary = root / "program";

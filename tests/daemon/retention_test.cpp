@@ -137,7 +137,8 @@ TEST_F(RetentionTest, WhatGivesWayGoesBeforeAnyBundle) {
     Retention retention(*incidents, {.bundles = 99, .bytes = 1 << 20, .keep_free = 1'000'000}, gives_way,
                         [&] { return free; });
     const auto coming = name_of(6);
-    const Coming another{.name = coming, .incident_json = incident("s"), .bytes = 8192};
+    const auto text = incident("s");
+    const Coming another{.name = coming, .incident_json = text, .bytes = 8192};
     ASSERT_TRUE(retention.make_room(another));
     EXPECT_EQ(others, 24'000u - 8192) << "no more than is needed";
     free = 0;
@@ -166,7 +167,8 @@ TEST_F(RetentionTest, WhatGivesWayInVainIsNotTakenForRoom) {
     Retention retention(*incidents, {.bundles = 99, .bytes = 1 << 20, .keep_free = 1'000'000}, gives_way,
                         [&] { return free; });
     const auto coming = name_of(6);
-    const Coming another{.name = coming, .incident_json = incident("s"), .bytes = 8192};
+    const auto text = incident("s");
+    const Coming another{.name = coming, .incident_json = text, .bytes = 8192};
     ASSERT_TRUE(retention.make_room(another));
     ASSERT_TRUE(retention.make_room(another));
     EXPECT_EQ(asked, 1) << "what was given is on its way";

@@ -5,12 +5,11 @@ import os
 import shutil
 import signal
 import subprocess
-from contextlib import suppress
 
 import pytest
 
 from lib.compiled import compiled
-from lib.reference import build_id
+from lib.kept import copies, first_part, own, until_kept
 from lib.victims import let_die, start
 from lib.wait import until
 
@@ -32,12 +31,6 @@ FLAGS = {
 }
 
 
-def own(program, directory):
-    path = directory / "gone-program"
-    shutil.copy(program, path)
-    return path
-
-
 def ready(*command, **options):
     process = start(*map(str, command), stdin=subprocess.PIPE, preexec_fn=no_core, **options)
     assert process.stdout.readline() == b"ready\n"
@@ -49,25 +42,6 @@ def no_core():
     import resource
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-
-def copies(watcher):
-    with suppress(FileNotFoundError):
-        return [name for name in os.listdir(watcher.state / "modules") if not name.endswith(".part")]
-    return []
-
-
-def first_part(path):
-    """Of the name of its copy: its build-id."""
-    try:
-        return build_id(str(path)) + "."
-    except TypeError:  # it has none
-        return "none."
-
-
-def until_kept(watcher, path):
-    wanted = first_part(path)
-    until(lambda: any(name.startswith(wanted) for name in copies(watcher)), f"a copy of {path}", watcher.tail)
 
 
 @pytest.fixture(scope="module")
@@ -125,8 +99,8 @@ def test_replaced_as_an_upgrade_does(watcher, tmp_path):
 
 def test_a_library_that_is_deleted(watcher, tmp_path):
     program = own(compiled("gone.c", "-O2"), tmp_path)
-    library = tmp_path / "libgone.so"
-    shutil.copy(compiled("gone_library.c", "-O2", "-shared", "-fPIC", "-fomit-frame-pointer"), library)
+    built = compiled("gone_library.c", "-O2", "-shared", "-fPIC", "-fomit-frame-pointer")
+    library = own(built, tmp_path, "libgone.so")
     process = ready(program, library)
     until_kept(watcher, library)
     library.unlink()
@@ -134,7 +108,7 @@ def test_a_library_that_is_deleted(watcher, tmp_path):
 
 
 def test_a_program_that_never_had_a_name(watcher, tmp_path):
-    program = compiled("gone.c", "-O2")
+    program = own(compiled("gone.c", "-O2"), tmp_path)
     memory = os.memfd_create("gone-in-memory")
     with open(program, "rb") as file:
         os.write(memory, file.read())
@@ -146,7 +120,7 @@ def test_a_program_that_never_had_a_name(watcher, tmp_path):
 
 
 def test_a_program_that_only_its_own_mounts_have(watcher, tmp_path):
-    program = compiled("gone.c", "-O2")
+    program = own(compiled("gone.c", "-O2"), tmp_path)
     place = tmp_path / "place"
     place.mkdir()
     script = f"mount -t tmpfs none {place} && cp {program} {place}/gone-program && exec {place}/gone-program"
@@ -158,11 +132,12 @@ def test_a_program_that_only_its_own_mounts_have(watcher, tmp_path):
 def test_one_that_was_there_before_the_daemon(daemon, tmp_path):
     path = own(compiled("gone.c", "-O2"), tmp_path)
     process = ready(path)
+    first = first_part(path)
     path.unlink()
     later = daemon(rules=RULE)
     process.stdin.write(b"x")  # so that it makes a call, and is known
     process.stdin.flush()
-    until(lambda: any(name.startswith(first_part(compiled("gone.c", "-O2"))) for name in copies(later)), "a copy", later.tail)
+    until(lambda: any(name.startswith(first) for name in copies(later)), "a copy", later.tail)
     assert_told(died(later, process, signal.SIGSEGV), CHAIN, path)
 
 
@@ -198,8 +173,9 @@ def test_a_number_that_is_used_again_is_not_taken_for_the_file_before(watcher, t
     path = tmp_path / "gone-program"
     other = compiled("gone.c", "-O2", "-Dmiddle=centre", "-Douter=shell")
     for program, chain in [(compiled("gone.c", "-O2"), CHAIN), (other, ["innermost", "centre", "shell", "main"])] * 2:
-        shutil.copy(program, path)
+        own(program, tmp_path)
         process = ready(path)
+        until_kept(watcher, path)
         path.unlink()
         assert_told(died(watcher, process, signal.SIGSEGV), chain, path)
 

@@ -30,6 +30,7 @@ CONFIG = f"""
 bundles = {BUNDLES}
 keep_free = "1MiB"
 at_least = 10
+modules = "16MiB"
 [storm]
 full = 3
 light = 3

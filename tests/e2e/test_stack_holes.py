@@ -12,7 +12,7 @@ RULES = """
 [[rule]]
 name    = "death"
 on      = "signal"
-signals = ["SIGSEGV"]
+signals = ["SIGSEGV", "SIGABRT"]
 match   = { comm = ["holes*"] }
 
 [[rule]]
@@ -56,6 +56,17 @@ def test_of_the_thread_that_crashed(watcher, who, size, flags):
     assert stack["bytes"] <= stack["wanted"]
     if who == "thread":
         assert stack["absent"] >= size, stack
+
+
+@pytest.mark.parametrize("flags", ["-O0", "-O2"])
+def test_of_the_stack_that_a_handler_has_interrupted(watcher, flags):
+    """The handler runs on a stack of its own (sigaltstack): the one that matters is the other."""
+    ended = run(compiled("holes.c", flags), str(16 << 10), "handler")
+    incident = watcher.explained_incident(ended.pid)
+    stack = incident.crashed["stack"]
+    assert "on_fault" in names(stack)
+    assert_whole(stack, "main")
+    assert incident.record["verdict"]["sentence"].startswith("bad address: innermost() writes 4 bytes at 0x10")
 
 
 def test_what_a_rule_wants_is_what_is_there(watcher):

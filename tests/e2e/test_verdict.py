@@ -204,7 +204,6 @@ def test_a_signal_it_sends_itself_is_no_fault(watcher, name):
     "argv",
     [
         ("perl", "-e", "alarm 1; sleep 60"),
-        ("python3", "-c", "import resource; resource.setrlimit(resource.RLIMIT_CPU, (1, 2))\nwhile True: pass"),
     ],
 )
 def test_where_nothing_can_be_known_nothing_is_said(watcher, argv):
@@ -213,6 +212,12 @@ def test_where_nothing_can_be_known_nothing_is_said(watcher, argv):
     assert verdict_of(watcher, died.pid) is None
 
 
-def test_a_breakpoint_is_nothing_to_have_an_opinion_on(watcher):
+def test_cpu_time(watcher):
+    died = run("python3", "-c", "import resource; resource.setrlimit(resource.RLIMIT_CPU, (1, 5))\nwhile True: pass")
+    assert sentence_of(watcher, died.pid) == "it has used up the CPU time of its limit, RLIMIT_CPU"
+
+
+def test_a_breakpoint(watcher):
+    """Whether a compiler's or what a debugger has left behind is not known."""
     died = run(compiled("faults.c", "-O2"), "int3")
-    assert verdict_of(watcher, died.pid) is None
+    assert sentence_of(watcher, died.pid).startswith("breakpoint: main() came to int3, which compilers and debuggers put")

@@ -30,6 +30,7 @@ TEST_PACKAGES=(
     systemd-journal-remote # makes journals with the entries that a test needs
     libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0
     python3-greenlet # coroutines that a program may load at any time
+    musl-tools # another C library, without unwind information
     golang-go rustc # programs whose calls leave in their own ways: goroutines, panics
 )
 

@@ -72,8 +72,9 @@ void rust_panics(LabEvidence &f) {
 }
 
 void go_panics(LabEvidence &f) {
-    f.aborts({"runtime.raise.abi0", "runtime.dieFromSignal", "runtime.crash", "runtime.fatalpanic", "runtime.gopanic",
-              "runtime.goPanicIndex", "main.index", "main.main"});
+    f.aborts({"runtime.raise.abi0", "runtime.dieFromSignal", "runtime.sigtramp.abi0", "<signal>", "runtime.raise.abi0",
+              "runtime.dieFromSignal", "runtime.crash", "runtime.fatalpanic", "runtime.gopanic", "runtime.goPanicIndex",
+              "main.index", "main.main"});
 }
 
 // The heap was recorded, and what is being freed is alive there.

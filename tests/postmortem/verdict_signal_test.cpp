@@ -165,6 +165,19 @@ TEST_F(FirstFault, IsToldWhereItCannotBeExplained) {
     EXPECT_THAT(said(), StartsWith("SIGSEGV (SEGV_MAPERR) for address 0x8 came first"));
 }
 
+// Of a copy that was kept there is no code: what the instruction did is not known, and that it came first is.
+TEST_F(FirstFault, IsToldOfAHandlerThatAborts) {
+    handled();
+    sent_itself(SIGABRT);
+    in_handler();
+    analysis.interrupted->instruction.reset();
+    EXPECT_THAT(said(),
+                testing::StartsWith("SIGSEGV (SEGV_MAPERR) for address 0x8 came first, 2 ms before, and went to a "
+                                    "handler; it died of the SIGABRT it sent itself"));
+    analysis.interrupted->address = 16; // the handler on the stack is another fault's
+    EXPECT_THAT(said(), testing::Not(HasSubstr("came first")));
+}
+
 TEST_F(FirstFault, OrASignalItAborted) {
     handled();
     aborts({});
@@ -321,6 +334,35 @@ TEST_F(SignalVerdict, PanicsOfOtherLanguages) {
     EXPECT_EQ(said(), "Go panicked in main.null(): a nil pointer, or another bad address");
     aborts({"libc.so.6:abort", "std::sys::pal::unix::abort_internal", "std::process::abort", "shapes::aborts"});
     EXPECT_EQ(said(), "shapes::aborts() called abort()");
+}
+
+// As in a container: SIGABRT does not kill process 1, and abort(3) goes on to its hlt.
+TEST_F(SignalVerdict, ProcessOneAborts) {
+    const auto halts = [&](int ns_pid, const char *innermost) {
+        fault(SIGSEGV, SI_KERNEL, "SI_KERNEL", 0);
+        instruction("hlt");
+        record["process"]["ns_pid"] = ns_pid;
+        frames({innermost, "shapes::aborts", "main"});
+    };
+    halts(1, "libc.so.6:abort");
+    EXPECT_EQ(said(), "shapes::aborts() called abort()");
+    EXPECT_THAT(verdict().claims[0].facts, Contains(HasSubstr("SIGABRT does not kill process 1")));
+    halts(1, "libc.so.6:__GI_abort");
+    EXPECT_EQ(said(), "shapes::aborts() called abort()");
+    halts(2, "libc.so.6:abort"); // which dies of SIGABRT
+    EXPECT_EQ(said(), "");
+    halts(1, "own_halt");
+    EXPECT_EQ(said(), "");
+    halts(1, "libc.so.6:abort");
+    instruction("mov (%rax),%eax");
+    EXPECT_EQ(said(), "");
+}
+
+TEST_F(SignalVerdict, ClonesThatACompilerHasMadeAreTheFunctions) {
+    aborts({"__pthread_kill_implementation.constprop.0", "raise", "abort", "give_up", "main"}); // linked statically
+    EXPECT_EQ(said(), "give_up() called abort()");
+    aborts({"libc.so.6:raise", "libc.so.6:abort", "give_up.cold", "main"});
+    EXPECT_EQ(said(), "give_up() called abort()");
 }
 
 TEST_F(SignalVerdict, WhoCalledAbort) {

@@ -22,6 +22,7 @@ for thread in gdb.selected_inferior().threads():
     while frame is not None and len(frames) < 300:
         sal = frame.find_sal()
         frames.append({"pc": frame.pc(), "name": frame.name(), "inline": frame.type() == gdb.INLINE_FRAME,
+                       "tail": frame.type() == gdb.TAILCALL_FRAME,
                        "signal": frame.type() == gdb.SIGTRAMP_FRAME})
         try:
             frame = frame.older()

@@ -22,7 +22,7 @@ C_SHAPES = {
     "read-null": NULL.format(r"read_null\(\) reads 8 bytes at a null pointer"),
     "write-null": NULL.format(r"write_null\(\) writes 8 bytes at a null pointer"),
     "read-member": NULL.format(r"read_member\(\) reads 8 bytes at offset 0x10 of a null pointer"),
-    "call-null": r"jump to null: a null function pointer was called in call_null\(\)",
+    "call-null": r"jump to null",
     "call-wild": r"(jump|wild jump|bad jump|bad address).*0x123456789000",
     "wild": r"bad address: wild\(\) reads 8 bytes at 0x123456789000, where nothing is mapped",
     "noncanonical": r"bad address: noncanonical\(\) .*no possible address",
@@ -32,17 +32,17 @@ C_SHAPES = {
     "recurse": r"stack overflow",
     "divide": r"integer division by zero in divide\(\)",
     "divide-min": r"integer division whose result does not fit, in divide_min\(\)",
-    "trap": r"illegal instruction: ud2",
+    "trap": r"illegal instruction: trap\(\) came to ud2",
     "breakpoint": r".*(int3|breakpoint)",
     "assertion": r"assertion failed.*five it must be",
     "aborts": r"aborts\(\) called abort\(\)",
-    "double-free": r"double free",
-    "overrun": r"heap corrupted",
+    "double-free": r"double free|heap corrupted or freed twice",
+    "overrun": r"heap corrupted|bad address: _int_free\(\) .*0x41414141",
     "smash": r"stack smashing detected",
     "misaligned": r".*misaligned|.*not aligned",
     "beyond-file": r".*a page of a mapped file.*beyond its end",
     "raises": r"(it|raises\(\)) sent SIGSEGV to itself|raises\(\) raised SIGSEGV",
-    "handler-aborts": NULL.format(r"read_member\(\)"),
+    "handler-aborts": NULL.format(r"read_member\(\)") + r"|SIGSEGV \(SEGV_MAPERR\) for address 0x10 came first",
     "handler-raises": NULL.format(r"read_member\(\)"),
     "spin": r".*RLIMIT_CPU",
     "thread": NULL.format(r"read_member\(\)"),
@@ -50,11 +50,11 @@ C_SHAPES = {
 }
 MUSL_SHAPES = {kind: C_SHAPES[kind] for kind in C_SHAPES if kind not in ("double-free", "overrun", "smash")}
 CPP_SHAPES = {
-    "pure": r"a pure virtual function was called",
+    "pure": r"a pure virtual function was called|jump to null",
     "throws": r"uncaught C\+\+ exception of type std::runtime_error.*the pool is empty",
-    "noexcept": r"(uncaught C\+\+ exception|C\+\+ exception) of type std::runtime_error.*noexcept",
+    "noexcept": r"C\+\+ exception that could not leave a function that lets none out|std::terminate\(\) was called",
     "out-of-range": r"uncaught C\+\+ exception of type std::out_of_range",
-    "joinable": r"std::terminate\(\) was called.*(joinable|std::thread)",
+    "joinable": r"std::terminate\(\) was called",
     "null-string": r"uncaught C\+\+ exception of type std::logic_error",
     "virtual-of-null": NULL.format(r""),
     "unwinds": r".*(uncaught C\+\+ exception|std::terminate\(\) was called)",
@@ -65,10 +65,10 @@ RUST_SHAPES = {
     "none": r"Rust panicked in shapes::none\(\)",
     "error": r"Rust panicked in shapes::error\(\)",
     "says": r"Rust panicked in shapes::says\(\)",
-    "null": NULL.format(r""),
+    "null": r"null dereference: |bad address: .* at 0x0,",
     "recurse": r"stack overflow",
     "aborts": r"shapes::aborts\(\) called abort\(\)",
-    "in-thread": NULL.format(r""),
+    "in-thread": r"null dereference: |bad address: .* at 0x0,",
 }
 GO_SHAPES = {
     "null": r"(null dereference: |Go panicked in )main\.null\(\)",
@@ -94,6 +94,11 @@ class Crash:
 
     def __str__(self):
         return ", ".join((self.compiler, self.optimized, self.linked, self.shape, self.place))
+
+    @property
+    def runs(self):
+        """In a container: as its process 1, which no signal kills that it has not asked for, or below one."""
+        return "exec" if self.shape in ("aborts", "throws", "read-null") else ""
 
     def program(self):
         return compiled(self.source, *self.flags, **({"compiler": self.compiler} if self.compiler in COMPILERS else {}))
@@ -150,7 +155,7 @@ def says_what_was_planted(crash, sentence):
 
 
 # gdb takes the name from debug information, a bundle from the symbol table.
-ALIASES = {"rust_begin_unwind": "panic_handler"}
+ALIASES = {"rust_begin_unwind": ("panic_handler", "begin_panic_handler")}
 
 
 def is_taste(ours, theirs):
@@ -161,15 +166,25 @@ def is_taste(ours, theirs):
         return theirs[1] == "data"
     if theirs[1] is None:
         return False
-    mine, others = (re.sub(r"<.*>|\.abi0$", "", name).split("::")[-1] for name in (ours[1], theirs[1]))
-    return mine == others or ALIASES.get(mine) == others
+    mine, others = last_part(ours[1]), last_part(theirs[1])
+    return mine == others or others in ALIASES.get(mine, ())
+
+
+def last_part(name):
+    """Of a qualified name, without types: each mangling writes these in its own way."""
+    while (shorter := re.sub(r"(::)?<[^<>]*>", "", name.replace("->", ""))) != name:
+        name = shorter
+    name = re.sub(r"\{+closure.*", "closure", name.removesuffix(".abi0").removesuffix("{{vtable.shim}}"))
+    return name.split("::")[-1]
 
 
 @cache
 def libraries(program):
     """What ld.so maps for a program, itself among it; () of one that is linked statically."""
     listed = subprocess.run(["ldd", program], capture_output=True, text=True, check=False).stdout
-    return tuple(dict.fromkeys(re.findall(r"(/\S+) \(0x", listed)))
+    headers = subprocess.run(["readelf", "-lW", program], capture_output=True, text=True, check=True).stdout
+    interpreter = re.findall(r"program interpreter: (\S+)\]", headers)  # musl's is its C library as well
+    return tuple(dict.fromkeys([*interpreter, *re.findall(r"(/\S+) \(0x", listed)]))
 
 
 def own_root(program, directory):

@@ -1,6 +1,6 @@
 /* A call chain whose frames have buffers that nobody writes to: their pages are not there.
- * holes BYTES main|thread|sibling|wait: who has it, the thread that crashes, one that waits beside it, or one that is
- * looked at while it waits in a read of standard input. */
+ * holes BYTES main|thread|sibling|wait|handler: who has it, the thread that crashes, one that waits beside it, one that
+ * is looked at while it waits in a read of standard input, or one whose handler, on a stack of its own, aborts. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -44,6 +44,18 @@ static void *run(void *size) {
     return NULL;
 }
 
+static void on_fault(int number) {
+    (void)number;
+    abort();
+}
+
+static void handle_on_another_stack(void) {
+    stack_t other = {.ss_sp = malloc(64 << 10), .ss_size = 64 << 10};
+    struct sigaction action = {.sa_handler = on_fault, .sa_flags = SA_ONSTACK};
+    sigaltstack(&other, NULL);
+    sigaction(SIGSEGV, &action, NULL);
+}
+
 int main(int count, char **arguments) {
     int size = atoi(arguments[1]);
     who = arguments[2];
@@ -51,7 +63,9 @@ int main(int count, char **arguments) {
     pipe(ready);
     puts("ready");
     fflush(stdout);
-    if (!strcmp(who, "main") || !strcmp(who, "wait"))
+    if (!strcmp(who, "handler"))
+        handle_on_another_stack();
+    if (!strcmp(who, "main") || !strcmp(who, "wait") || !strcmp(who, "handler"))
         return outer(size), 0;
     pthread_attr_t wide;
     pthread_attr_init(&wide);

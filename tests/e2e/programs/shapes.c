@@ -83,7 +83,9 @@ APART static long run_data(void) {
 APART static long recurse(volatile long *above) {
     volatile long room[64];
     room[0] = above ? above[0] : 0;
-    return recurse(room) + room[0];
+    long below = recurse(room);
+    __asm__ volatile("" : : "r"(room) : "memory"); /* else it is made a loop */
+    return below + room[0];
 }
 
 APART static long divide(void) {
@@ -127,6 +129,7 @@ APART static long double_free(void) {
 APART static long overrun(void) {
     char *volatile first = malloc(24), *volatile second = malloc(24);
     memset(first, 0x41, 64 + zero);
+    __asm__ volatile("" : : "r"(first) : "memory"); /* else nobody reads it, and it is left out */
     free(second);
     free(first);
     char *volatile large = malloc(100000);
