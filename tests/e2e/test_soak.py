@@ -167,7 +167,8 @@ def held(watcher):
 
 
 def bytes_below(directory):
-    return sum(path.lstat().st_size for path in directory.rglob("*") if path.is_file() or path.is_symlink())
+    """On the disk: copies of mapped files are as long as these, and mostly holes."""
+    return sum(path.lstat().st_blocks * 512 for path in directory.rglob("*") if path.is_file() or path.is_symlink())
 
 
 def settled(watcher):
