@@ -85,7 +85,7 @@ def put(crash, program, directory):
         root.mkdir()
         inside = differential.own_root(program, root)
         script = f"mount --bind {root} {root} && {crash.runs} chroot {root} {inside} {crash.shape} wait; exit $?"
-        process = start("unshare", "-m", "-p", "-f", "sh", "-c", script, **options)
+        process = start("unshare", "--kill-child", "-m", "-p", "-f", "sh", "-c", script, **options)
         path = root / inside.lstrip("/")
     else:
         path = own(program, directory, "shapes")
@@ -113,7 +113,11 @@ def died(crash, watcher, tmp_path):
     if crash.place in ("deleted", "replaced"):
         until_kept(watcher, path)
         take_away(crash, path)
-    let_die(process)
+    try:
+        let_die(process)
+    finally:
+        process.kill()  # one that does not die of what it does would go on for ever
+        process.wait()
     if crash.place == "container":
         incident = watcher.incident_of_child(parent)
     else:
