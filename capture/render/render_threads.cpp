@@ -245,8 +245,7 @@ private:
                 bytes += piece.bytes.size();
                 end = piece.address + piece.bytes.size();
             }
-            const std::uint64_t from =
-                thread.stack.empty() ? thread.event->stack_address : thread.stack.front().address;
+            const std::uint64_t from = thread.stack.empty() ? 0 : thread.stack.front().address;
             stack["address"] = hex_text(from);
             stack["bytes"] = bytes;
             stack["absent"] = absent;

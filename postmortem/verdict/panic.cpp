@@ -24,11 +24,21 @@ struct Runtime {
     bool handles; // its handler of SIGABRT, which it sends itself, is part of the way
 };
 
-// library/core/src and library/std/src, of versions from 1.63 on; those of glibc between them and the kernel, too.
-constexpr std::string_view of_rust[] = {
-    "std::",      "core::", "alloc::",       "<std::",         "<core::",      "<alloc::",
-    "__rust",     "rust_",  "panic_abort::", "panic_unwind::", "<T as ",       "abort",
-    "__GI_abort", "raise",  "__GI_raise",    "gsignal",        "pthread_kill", "__pthread_kill"};
+// library/core/src and library/std/src, of versions from 1.63 on. Names without a path are matched whole: a program may
+// export functions of its own that begin like them.
+constexpr std::string_view of_rust[] = {"std::",    "core::", "alloc::",       "<std::",         "<core::",
+                                        "<alloc::", "<T as ", "panic_abort::", "panic_unwind::", "__rustc::"};
+constexpr std::string_view by_rust[] = {"rust_panic", "rust_begin_unwind", "__rust_start_panic", "__rust_abort"};
+constexpr std::string_view of_libc[] = {"abort",
+                                        "__GI_abort",
+                                        "raise",
+                                        "__GI_raise",
+                                        "gsignal",
+                                        "pthread_kill",
+                                        "__pthread_kill",
+                                        "__GI___pthread_kill",
+                                        "__pthread_kill_implementation",
+                                        "__pthread_kill_internal"};
 constexpr std::string_view rust_panicking[] = {"core::panicking::", "std::panicking::"};
 constexpr Reason rust_reasons[] = {
     {"core::panicking::panic_bounds_check", "an index was out of bounds"},
@@ -77,8 +87,10 @@ std::optional<Claim> panic_of(const Runtime &runtime, const ThreadStack &stack) 
         const std::string_view name = bare(frame.symbol);
         if (frame.signal_frame && !runtime.handles)
             return std::nullopt;
-        const bool nameless = name.empty();
-        if (nameless || frame.signal_frame || begins(name, runtime.own)) {
+        if (name.empty() && panicking)
+            return std::nullopt; // it may be the program's
+        if (name.empty() || frame.signal_frame || begins(name, runtime.own) || is_one_of(frame, by_rust) ||
+            is_one_of(frame, of_libc)) {
             if (begins(name, runtime.panicking))
                 panicking = &frame;
             if (const auto found = std::ranges::find(runtime.reasons, name, &Reason::function);

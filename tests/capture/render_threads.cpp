@@ -42,6 +42,17 @@ TEST(RenderThreads, RegistersAndPlace) {
         R"({"ip":"0x401234","module":"/usr/bin/app","build_id":"aabbccdd","offset":"0x2234","symbol":null,"file":null,"line":null,"inline":false})");
 }
 
+// Where a thread sent no page, what its event says of their places is another's, who came before it.
+TEST(RenderThreads, OfAStackThatWasNotSentNoAddressIsSaid) {
+    Made made;
+    made.thread(0).event->stack_address = 0x7ffdeadbe000;
+    made.thread(0).stack.clear();
+    const auto stack = made.threads()[0]["stack"];
+    EXPECT_EQ(stack["address"], "0x0");
+    EXPECT_EQ(stack["bytes"], 0);
+    EXPECT_EQ(stack["absent"], 0);
+}
+
 TEST(RenderThreads, FramePointersWhilePlausible) {
     Made made;
     made.collected.files["process/maps"] = maps;

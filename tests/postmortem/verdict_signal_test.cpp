@@ -2,6 +2,8 @@
 // each sentence also similar evidence for which it must not be said.
 #include "verdict_lab.h"
 
+#include <fmt/format.h>
+
 namespace incident::postmortem::test {
 namespace {
 
@@ -334,6 +336,10 @@ TEST_F(SignalVerdict, PanicsOfOtherLanguages) {
     EXPECT_EQ(said(), "Go panicked in main.null(): a nil pointer, or another bad address");
     aborts({"libc.so.6:abort", "std::sys::pal::unix::abort_internal", "std::process::abort", "shapes::aborts"});
     EXPECT_EQ(said(), "shapes::aborts() called abort()");
+    for (const char *exported : {"raise_alarm", "abort_transfer", "rust_entry"}) { // which begin like the runtime's
+        aborts({"libc.so.6:abort", "rust_panic", "core::panicking::panic_fmt", exported, "shapes::main"});
+        EXPECT_EQ(said(), fmt::format("Rust panicked in {}()", exported));
+    }
 }
 
 // As in a container: SIGABRT does not kill process 1, and abort(3) goes on to its hlt.
