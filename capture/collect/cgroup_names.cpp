@@ -1,8 +1,9 @@
-// Finds units and containers in cgroup paths.  Units follow systemd's own rules (src/basic/cgroup-util.c,
-// cg_path_get_unit() and cg_path_get_user_unit() of v252).  The owner of a container chooses its paths, so what is
-// found is only a label and proves nothing.
+// Finds units in cgroup paths by systemd's own rules (src/basic/cgroup-util.c, cg_path_get_unit() and
+// cg_path_get_user_unit() of v252).  The owner of a container chooses its paths, so what is found is only a label and
+// proves nothing.
 #include "capture/collect/collect.h"
 #include "capture/os/lines.h"
+#include "capture/os/path_parts.h"
 
 #include <algorithm>
 #include <array>
@@ -14,15 +15,6 @@ namespace incident::capture {
 namespace {
 
 constexpr std::size_t UNIT_NAME_MAX = 256; // its NUL included
-constexpr std::size_t CONTAINER_ID = 64;   // hex digits
-
-std::string_view component(std::string_view path) {
-    return path.substr(0, path.find('/'));
-}
-
-std::string_view skip_slashes(std::string_view path) {
-    return path.substr(std::min(path.find_first_not_of('/'), path.size()));
-}
 
 // cg_unescape(): names that would collide with the kernel's files stand behind a '_'.
 std::string_view unescaped(std::string_view name) {
@@ -53,7 +45,7 @@ bool is_slice(std::string_view name) {
 std::string_view skip_slices(std::string_view path) {
     for (;;) {
         path = skip_slashes(path);
-        const std::string_view first = component(path);
+        const std::string_view first = first_part(path);
         if (!is_slice(first))
             return path;
         path.remove_prefix(first.size());
@@ -61,14 +53,14 @@ std::string_view skip_slices(std::string_view path) {
 }
 
 std::string system_unit(std::string_view path) {
-    const std::string_view name = unescaped(component(skip_slices(path)));
+    const std::string_view name = unescaped(first_part(skip_slices(path)));
     return valid_unit(name, true) && !name.ends_with(".slice") ? std::string(name) : "";
 }
 
 // What follows "user@UID.service" or "session-ID.scope"; false if the path leads to neither.
 bool skip_user_prefix(std::string_view &path) {
     path = skip_slices(path);
-    const std::string_view name = component(path);
+    const std::string_view name = first_part(path);
     const auto between = [&](std::string_view head, std::string_view tail) {
         return name.size() > head.size() + tail.size() && name.starts_with(head) && name.ends_with(tail) &&
                std::ranges::all_of(name.substr(head.size(), name.size() - head.size() - tail.size()),
@@ -78,54 +70,6 @@ bool skip_user_prefix(std::string_view &path) {
         return false;
     path.remove_prefix(name.size());
     return true;
-}
-
-bool is_hex(std::string_view text) {
-    return std::ranges::all_of(text, [](unsigned char c) { return std::isdigit(c) || (c >= 'a' && c <= 'f'); });
-}
-
-// "\x2d" of a systemd unit name back to '-'.
-std::string unit_text(std::string_view name) {
-    std::string text;
-    for (std::size_t i = 0; i < name.size(); ++i) {
-        const auto digit = [&](std::size_t at) { return std::string_view("0123456789abcdef").find(name[at]); };
-        if (name.substr(i, 2) == "\\x" && i + 3 < name.size() && is_hex(name.substr(i + 2, 2))) {
-            text += static_cast<char>(digit(i + 2) * 16 + digit(i + 3));
-            i += 3;
-        } else {
-            text += name[i];
-        }
-    }
-    return text;
-}
-
-// The container one component names; "" if none.  before: the component it lies in.
-std::string container_of(std::string_view name, std::string_view before) {
-    const auto inside = [&](std::string_view head, std::string_view tail) -> std::string_view {
-        if (name.size() <= head.size() + tail.size() || !name.starts_with(head) || !name.ends_with(tail))
-            return {};
-        return name.substr(head.size(), name.size() - head.size() - tail.size());
-    };
-    // docker-ID.scope, cri-containerd-ID.scope, crio-ID.scope, libpod-ID.scope,
-    // nerdctl-ID.scope; with the cgroupfs driver the bare ID (docker/ID, kubepods/…/ID).
-    // conmon is podman's and cri-o's monitor, which stands outside.
-    std::string_view stem = name.ends_with(".scope") ? name.substr(0, name.size() - 6) : name;
-    if (stem.size() >= CONTAINER_ID && stem.find("conmon") == std::string_view::npos) {
-        const std::string_view id = stem.substr(stem.size() - CONTAINER_ID);
-        if (is_hex(id) && (stem.size() == CONTAINER_ID || stem[stem.size() - CONTAINER_ID - 1] == '-'))
-            return std::string(id);
-    }
-    if (const std::string_view lxc = inside("lxc.payload.", ""); !lxc.empty())
-        return std::string(lxc);
-    if (before == "lxc" || before == "lxc.payload") // lxc 3 and older
-        return std::string(name);
-    // machined's scopes are virtual machines too, but those are named "qemu-N-NAME".
-    if (const std::string_view machine = inside("machine-", ".scope");
-        !machine.empty() && !machine.starts_with("qemu\\x2d"))
-        return unit_text(machine);
-    if (const std::string_view machine = inside("systemd-nspawn@", ".service"); !machine.empty())
-        return unit_text(machine);
-    return "";
 }
 
 } // namespace
@@ -151,19 +95,6 @@ std::string unit_of_cgroup(const std::string &cgroup) {
         if (std::string user = system_unit(below); !user.empty())
             return user;
     return system_unit(cgroup);
-}
-
-std::string container_of_cgroup(const std::string &cgroup) {
-    std::string found; // the innermost: a container may run containers
-    std::string_view before, rest = skip_slashes(cgroup);
-    while (!rest.empty()) {
-        const std::string_view name = component(rest);
-        if (std::string id = container_of(name, before); !id.empty())
-            found = std::move(id);
-        before = name;
-        rest = skip_slashes(rest.substr(name.size()));
-    }
-    return found;
 }
 
 } // namespace incident::capture

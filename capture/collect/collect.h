@@ -40,6 +40,7 @@ struct CollectLimits {
     std::uint32_t fds = 65536;               // descriptors listed at most
     std::uint32_t threads = 65536;
     bool environ = false;
+    std::string cgroup;    // where it was when the kernel side looked; "" not known
     std::uint32_t uid = 0; // of the process: reads of it that hang are counted for this user (hanging.h)
     // Whether the end of a file that standard output or error go to is wanted, by its path below the process's own
     // root.  Empty: of none.  It is called on another thread, and owns what it uses.
@@ -50,7 +51,9 @@ struct CollectLimits {
 // descriptor and checks that it is this process (ProcessRef::is) before and after: what belongs to a reused pid is
 // thrown away. Files: maps status limits cgroup fds (JSON lines {fd,target,pos,flags}) smaps_rollup auxv cmdline comms
 // (JSON lines {tid,comm}) mountinfo io oom_score_adj stat exe cwd root ns (readlinks), stdout and stderr if
-// limits.wants_log, and beside process/: cgroup/* (memory.max, memory.current, memory.events, pids.* of its cgroup, v1
+// limits.wants_log, container (JSON: id, runtime, name, image, image_id, pod, pod_id, pod_namespace, from) of a process
+// in one, host_paths (JSON lines {path, inode, host}) of those mapped files that lie elsewhere on the host, and beside
+// process/: cgroup/* (memory.max, memory.current, memory.events, pids.* of its cgroup, v1
 // or v2; process/cgroup itself is /proc/PID/cgroup). Reading runs on a thread of its own: a process whose mmap_lock is
 // held hangs its reader. What has not returned by the deadline is left behind and said to be so. A process may execute
 // another program while it is read.  Unless `program` is its last one, that is checked after each file, and what is not
@@ -82,8 +85,6 @@ std::string cgroup_of_text(std::string_view text);
 // The unit of a cgroup path: "/system.slice/foo.service" → "foo.service", and "user@1000.service/app.slice/x.scope" →
 // "x.scope", as systemd's cg_path_get_unit does; "" if it is in no unit.
 std::string unit_of_cgroup(const std::string &cgroup);
-// The container id of docker, containerd, podman, lxc or nspawn in a cgroup path; "" if none.
-std::string container_of_cgroup(const std::string &cgroup);
 
 // The GNU build-id (hex) in an ELF file or in its first bytes as mapped; "" if none.  The bytes are hostile, so every
 // offset is checked.

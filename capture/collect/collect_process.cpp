@@ -1,6 +1,8 @@
 #include "capture/collect/collect_logs.h"
 #include "capture/collect/collect_sockets.h"
 #include "capture/collect/collectors.h"
+#include "capture/container/container.h"
+#include "capture/container/host_paths.h"
 #include "capture/os/dir_at.h"
 #include "capture/os/maps.h"
 #include "capture/os/number.h"
@@ -26,9 +28,10 @@ struct Target {
     CollectLimits limits;
     ProcessDir dir;
     ProgramRef program;
-    std::string own_pid;             // in the process's own namespace; "" until its status is read
-    std::set<std::uint64_t> sockets; // inodes of those that its descriptors are
-    std::string uids;                // real, effective, saved and of the file system, as status has them
+    std::string own_pid;                         // in the process's own namespace; "" until its status is read
+    std::map<std::string, std::uint64_t> mapped; // path → inode of the files whose code it has mapped
+    std::set<std::uint64_t> sockets;             // inodes of those that its descriptors are
+    std::string uids;                            // real, effective, saved and of the file system, as status has them
 };
 using Shared = std::shared_ptr<Target>;
 
@@ -90,6 +93,17 @@ Collector status(const Shared &target) {
             }};
 }
 
+constexpr std::size_t mapped_max = 512; // a browser maps some 200
+
+std::map<std::string, std::uint64_t> files_with_code(std::string_view text) {
+    std::map<std::string, std::uint64_t> files;
+    const Maps maps = Maps::parse(text);
+    for (const Mapping &mapping : maps.all())
+        if (mapping.execute && mapping.is_file() && !mapping.deleted && files.size() < mapped_max)
+            files.emplace(mapping.path, mapping.inode);
+    return files;
+}
+
 // The process may end while its mappings are read.
 Collector maps(const Shared &target) {
     return {"maps", [target, read = file(target, "maps", Empty::IsGone).run](const Deadline &deadline) {
@@ -97,6 +111,7 @@ Collector maps(const Shared &target) {
                 if (outcome.files.empty() || !outcome.error.empty())
                     return outcome;
                 const std::string &text = outcome.files.front().second;
+                target->mapped = files_with_code(text);
                 const auto own = read_proc_file(AT_FDCWD, (target->os.proc + "/self/maps").c_str(), UINT32_MAX);
                 if (own && maps_end_early(text, own->bytes))
                     outcome.error = cut_at({text, true}, target->limits.file_cap);
@@ -257,6 +272,64 @@ Outcome collect_cgroup(const Target &target) {
     return outcome;
 }
 
+// An exiting process stands in "/" of a v1 hierarchy already: then the kernel's word of when it was captured.
+Outcome collect_container(const Target &target) {
+    const auto text = read_proc_file(target.dir.live(), "cgroup", 64 * 1024);
+    std::string cgroup = text ? cgroup_of_text(text->bytes) : "";
+    if (cgroup.size() <= 1)
+        cgroup = target.limits.cgroup;
+    auto container = container_at(cgroup);
+    if (!container)
+        return {true, "", {}};
+    look_up(target.os, *container);
+    std::string json;
+    for (const auto &[key, value] : {std::pair("id", &container->id),
+                                     {"runtime", &container->runtime},
+                                     {"name", &container->name},
+                                     {"image", &container->image},
+                                     {"image_id", &container->image_id},
+                                     {"pod", &container->pod},
+                                     {"pod_id", &container->pod_id},
+                                     {"pod_namespace", &container->pod_namespace},
+                                     {"from", &container->from}})
+        json += (json.empty() ? "{\"" : ",\"") + std::string(key) + "\":" + json_string(*value);
+    return {true, "", {{"process/container", json + "}\n"}}};
+}
+
+// A file is the mapped one if it has that inode: an overlay gives a file the inode that it has in its layer, where its
+// layers are of one file system (Documentation/filesystems/overlayfs.rst, "Inode properties").  Where they are not,
+// nothing is said.
+Outcome collect_host_paths(const Target &target, const Deadline &deadline) {
+    const auto mounts = read_proc_file(target.dir.live(), "mountinfo", target.limits.file_cap);
+    const auto own = read_proc_file(AT_FDCWD, (target.os.proc + "/self/mountinfo").c_str(), target.limits.file_cap);
+    if (!mounts)
+        return failed(mounts.error());
+    const HostPaths host(parse_mountinfo(mounts->bytes), parse_mountinfo(own ? std::string_view(own->bytes) : ""),
+                         read_proc_link(target.dir.live(), "root").value_or("/"));
+    Outcome outcome;
+    std::string lines;
+    const auto lies_at = [](const std::string &path, std::uint64_t inode) {
+        struct stat st;
+        return ::stat(path.c_str(), &st) == 0 && S_ISREG(st.st_mode) && st.st_ino == inode;
+    };
+    for (const auto &[path, inode] : target.mapped) {
+        if (deadline.passed()) {
+            outcome.error = "cut: the deadline passed";
+            break;
+        }
+        const auto places = host.of(path);
+        if (places.empty() || lies_at(path, inode))
+            continue;
+        const auto place = std::ranges::find_if(places, [&](const std::string &at) { return lies_at(at, inode); });
+        if (place != places.end())
+            lines += "{\"path\":" + json_string(path) + ",\"inode\":" + std::to_string(inode) +
+                     ",\"host\":" + json_string(*place) + "}\n";
+    }
+    if (!lines.empty())
+        outcome.files.emplace_back("process/host_paths", std::move(lines));
+    return outcome;
+}
+
 // Whether a file is root's or that of a user whom the process runs as.
 bool belongs_to(const struct stat &st, std::string_view uids) {
     const std::string owner = std::to_string(st.st_uid);
@@ -375,6 +448,8 @@ void collect_process(const OsRoots &os, const ProcessRef &process, const Collect
         file(target, "smaps_rollup", Empty::IsGone),
         {"perf_map", [target](const Deadline &) { return collect_perf_map(*target); }},
         {"cgroup_files", [target](const Deadline &) { return collect_cgroup(*target); }},
+        {"container", [target](const Deadline &) { return collect_container(*target); }},
+        {"host_paths", [target](const Deadline &deadline) { return collect_host_paths(*target, deadline); }},
     };
     if (limits.wants_log)
         collectors.insert(std::ranges::find(collectors, "comms", &Collector::name),

@@ -1,4 +1,5 @@
 #include "capture/collect/collectors.h"
+#include "capture/container/container.h"
 #include "capture/os/proc_file.h"
 #include "capture/os/process_dir.h"
 

@@ -1,5 +1,7 @@
 #include "capture/decode/kernel_path.h"
 
+#include "capture/decode/decode_text.h"
+
 #include <algorithm>
 
 namespace incident::capture {
@@ -31,6 +33,15 @@ std::string path_of(const bpf::kernel_path &path) {
 std::string_view file_name_of(const bpf::kernel_path &path) {
     std::string_view rest = path.parts ? names_of(path) : std::string_view();
     return take_name(rest);
+}
+
+std::string cgroup_of_event(const bpf::death_event &event) {
+    if (!event.cgroup_parts && !event.cgroup_id)
+        return "";
+    std::string path;
+    for (std::size_t i = std::min<std::size_t>(event.cgroup_parts, std::size(event.cgroup)); i-- > 0;)
+        path.append("/").append(fixed_text(event.cgroup[i]));
+    return path.empty() ? "/" : path;
 }
 
 } // namespace incident::capture

@@ -16,6 +16,14 @@ std::optional<std::uint32_t> uid_of_user(const std::string &name) {
     return entry.pw_uid;
 }
 
+std::string home_of_user(std::uint32_t uid) {
+    passwd entry{}, *found = nullptr;
+    std::vector<char> buffer(16384);
+    if (::getpwuid_r(uid, &entry, buffer.data(), buffer.size(), &found) || !found || !entry.pw_dir)
+        return "";
+    return entry.pw_dir;
+}
+
 Result<std::uint32_t> gid_of_group(const std::string &name) {
     group entry{}, *found = nullptr;
     std::vector<char> room(16 << 10);

@@ -2,6 +2,7 @@
 // that are kept of them.  By them a reader knows later, or elsewhere, which files and debug files are the right ones.
 #include "capture/decode/decode_text.h"
 #include "capture/modules/kept_name.h"
+#include "capture/os/lines.h"
 #include "capture/render/render_modules.h"
 #include "capture/render/render_parts.h"
 
@@ -11,9 +12,19 @@
 
 namespace incident::capture {
 
+std::map<std::string, std::string> paths_on_host(const RenderContext &context) {
+    std::map<std::string, std::string> paths;
+    const std::string *file = context.collected.file("process/host_paths");
+    for (const std::string_view line : lines_of(file ? std::string_view(*file) : std::string_view()))
+        if (const Json json = Json::parse(line, nullptr, false);
+            member(json, "path").is_string() && member(json, "host").is_string())
+            paths.emplace(member(json, "path").get<std::string>(), member(json, "host").get<std::string>());
+    return paths;
+}
+
 nlohmann::ordered_json modules_of(const RenderContext &context, const Redactor &redactor) {
-    using Json = nlohmann::ordered_json;
     const Modules modules(context);
+    const auto on_host = paths_on_host(context);
     std::set<std::pair<std::string, std::uint64_t>> seen;
     Json list = Json::array();
     for (const Mapping &mapping : modules.all()) {
@@ -24,9 +35,11 @@ nlohmann::ordered_json modules_of(const RenderContext &context, const Redactor &
         const std::string &build_id = modules.build_id(mapping);
         if (!build_id.empty() && build_id_in(kept) != build_id) // of a file that had its place before
             kept.clear();
+        const auto host = on_host.find(mapping.path);
         list.push_back({{"path", valid_utf8(redactor.text(mapping.path))},
                         {"inode", mapping.inode},
                         {"build_id", build_id.empty() ? Json() : Json(build_id)},
+                        {"on_host", host == on_host.end() ? Json() : text_or_null(redactor.text(host->second))},
                         {"kept", kept.empty() ? Json() : Json(kept)}});
     }
     return list;

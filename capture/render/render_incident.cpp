@@ -165,6 +165,7 @@ private:
         json["start_time"] = wall_text(input_.clocks.shown_at(BootTime{event_.h.process_start_boot_ns}));
         json["comm"] = valid_utf8(fixed_text(event_.leader_comm));
         json["exe"] = text_or_null(fields_.exe.text);
+        json["exe_on_host"] = text_or_null(fields_.exe_on_host);
         const std::string build_id = context_.build_id_exe.empty() ? exe_build_id(event_) : context_.build_id_exe;
         json["build_id"] = text_or_null(build_id);
         json["cmdline"] = text_or_null(fields_.cmdline.text);
@@ -179,6 +180,7 @@ private:
         json["cgroup"] = text_or_null(fields_.cgroup.text);
         json["cgroup_id"] = number_or_null(event_.cgroup_id);
         json["container"] = text_or_null(fields_.container);
+        json["container_info"] = fields_.container_info;
         json["ppid"] = event_.parent_tgid;
         json["parent_comm"] = valid_utf8(fixed_text(event_.parent_comm));
         json["parent_start_ns"] = event_.parent_start_boot_ns;

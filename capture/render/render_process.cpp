@@ -2,8 +2,10 @@
 #include "capture/decode/kernel_path.h"
 
 #include "capture/collect/collect.h"
+#include "capture/container/container.h"
 #include "capture/decode/decode_text.h"
 #include "capture/render/render_lines.h"
+#include "capture/render/render_modules.h"
 
 #include <algorithm>
 #include <csignal>
@@ -13,16 +15,6 @@
 namespace incident::capture {
 
 namespace {
-
-template <std::size_t Count, std::size_t Length>
-std::string joined(const char (&parts)[Count][Length], std::uint32_t used) {
-    std::string path;
-    for (std::size_t i = std::min<std::size_t>(used, Count); i-- > 0;) {
-        path += '/';
-        path += fixed_text(parts[i]);
-    }
-    return path;
-}
 
 std::vector<std::string> split_arguments(std::string_view text) {
     std::vector<std::string> argv;
@@ -59,9 +51,19 @@ Sourced cgroup_of(const RenderContext &context) {
     if (live.size() > 1)
         return {std::move(live), "live"};
     const bpf::death_event &event = context.input.process.event;
-    if (event.cgroup_parts || event.cgroup_id)
-        return {joined_cgroup(event), "kernel", event.cgroup_cut != 0};
+    if (std::string kernel = cgroup_of_event(event); !kernel.empty())
+        return {std::move(kernel), "kernel", event.cgroup_cut != 0};
     return live.empty() ? Sourced{} : Sourced{std::move(live), "live"};
+}
+
+// What the collector has made, with its texts redacted; null for what it does not know.
+Json container_info(const std::string &file, const Redactor &redactor) {
+    Json json = Json::parse(file, nullptr, false);
+    if (!json.is_object())
+        return {};
+    for (auto &[key, value] : json.items())
+        value = value.is_string() ? text_or_null(redactor.text(value.get_ref<const std::string &>())) : Json();
+    return json;
 }
 
 // With its NULs.
@@ -77,11 +79,6 @@ Sourced cmdline_of(const RenderContext &context) {
 
 } // namespace
 
-std::string joined_cgroup(const bpf::death_event &event) {
-    const std::string path = joined(event.cgroup, event.cgroup_parts);
-    return path.empty() ? "/" : path;
-}
-
 ProcessFields process_fields(const RenderContext &context, const Redactor &redactor) {
     ProcessFields fields;
     fields.exe = exe_of(context);
@@ -90,6 +87,10 @@ ProcessFields process_fields(const RenderContext &context, const Redactor &redac
     fields.unit = redactor.text(unit_of_cgroup(fields.cgroup.text));
     fields.container = container_of_cgroup(fields.cgroup.text);
     fields.cgroup.text = redactor.text(fields.cgroup.text);
+    if (const std::string *file = context.collected.file("process/container"))
+        fields.container_info = container_info(*file, redactor);
+    if (auto paths = paths_on_host(context); paths.contains(fields.exe.text))
+        fields.exe_on_host = redactor.text(paths[fields.exe.text]);
     fields.cmdline = cmdline_of(context);
     fields.cmdline.text = redactor.separated(fields.cmdline.text);
     constexpr std::size_t cmdline_max = 64 * 1024; // the whole is in process/cmdline

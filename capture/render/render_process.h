@@ -2,8 +2,11 @@
 // at the trigger.  /proc is preferred; both may be missing or cut.  Internal to capture/.
 #pragma once
 
+#include "capture/bundle/json_member.h"
 #include "capture/render/render.h"
 #include "capture/render/render_redact.h"
+
+#include <nlohmann/json.hpp>
 
 #include <string>
 #include <string_view>
@@ -22,11 +25,10 @@ struct ProcessFields {
     Sourced exe, cmdline, cgroup;
     std::vector<std::string> argv;
     std::string unit, container, exec_name;
+    std::string exe_on_host; // "": it is at exe itself, or not known
+    Json container_info;     // id, runtime, name, image, …; null: in none
 };
 ProcessFields process_fields(const RenderContext &context, const Redactor &redactor);
-
-// Joins directory entries to a path.  The kernel side collects them with the last component first.
-std::string joined_cgroup(const bpf::death_event &event);
 
 // The build-id of the executable, from its first bytes as mapped; "" if these were not in memory.
 std::string exe_build_id(const bpf::death_event &event);

@@ -1,6 +1,7 @@
 // summary.txt: the incident on one screen, for `cat`.  Made from the JSON files alone, so that it
 // can be made again when the core has arrived; so all of it is checked for type, none trusted.
 #include "capture/bundle/json_member.h"
+#include "capture/container/container.h"
 #include "capture/decode/decode_text.h"
 #include "capture/render/render.h"
 #include "capture/render/timeline_text.h"
@@ -178,10 +179,24 @@ private:
               fmt::format("{}[{}], uid {}, child of {}[{}]", text_of(process_, "comm"), number_of(process_, "pid"),
                           number_of(process_, "uid"), text_of(process_, "parent_comm"), number_of(process_, "ppid")));
         field("exe", text_of(process_, "exe"));
+        if (const std::string host = text_of(process_, "exe_on_host"); !host.empty())
+            field("", "on the host " + host);
         field("command", text_of(process_, "cmdline"));
-        const std::string unit = text_of(process_, "unit"), container = text_of(process_, "container");
+        const std::string unit = text_of(process_, "unit");
         field("unit", unit.empty() ? text_of(process_, "cgroup") : unit);
-        field("container", container);
+        field("container", container());
+    }
+
+    std::string container() {
+        const Json &info = member(process_, "container_info");
+        if (!info.is_object())
+            return text_of(process_, "container");
+        Container known;
+        known.id = text_of(info, "id"), known.runtime = text_of(info, "runtime"), known.name = text_of(info, "name");
+        known.image = text_of(info, "image"), known.pod = text_of(info, "pod"), known.pod_id = text_of(info, "pod_id");
+        known.pod_namespace = text_of(info, "pod_namespace");
+        const auto inside = static_cast<std::uint32_t>(number_of(process_, "ns_pid"));
+        return words_for(known, inside == number_of(process_, "pid") ? 0 : inside);
     }
 
     // What stands in the object named after the kind and is worth a line.

@@ -2,6 +2,7 @@
 
 #include "capture/collect/collect_memory.h"
 #include "capture/collect/return_probes.h"
+#include "capture/decode/kernel_path.h"
 #include "capture/render/render.h"
 #include "daemon/assemble/triggers.h"
 #include "daemon/facts/facts.h"
@@ -155,6 +156,7 @@ void Assembler::fire(Assembly &assembly, const rules::Decision &decision) {
     capture::CollectLimits limits;
     limits.environ = rule.context.environ;
     limits.uid = assembly.facts.uid;
+    limits.cgroup = capture::cgroup_of_event(input.process.event);
     if (!rule.context.logs.empty())
         limits.wants_log = [logs = rule.context.logs](const std::string &path) {
             return rules::any_glob_matches(logs, path);

@@ -10,9 +10,9 @@ import stat
 
 import gdb
 
-from . import debuggee
+from . import debuggee, modules
 from .commands import core_text
-from .text import get, printable, string, write
+from .text import get, printable, quoted, string, write
 
 DELETED = " (deleted)"  # as the kernel marks /proc/PID/exe
 PLAIN_PATH = re.compile(r"/[A-Za-z0-9_.,:=@%+/-]*")  # needs no quoting in any version of gdb
@@ -40,8 +40,20 @@ def load(bundle):
     write("incident: no core to open: " + no_core(bundle, incident))
 
 
-def load_given():
-    """What incidentctl names in the environment, and only to this gdb."""
+def load_given(inside_namespace):
+    """What incidentctl names in the environment, and only to this gdb.
+
+    inside_namespace: whether the process was in a pid namespace of its own.
+    """
+    for setting, variable in (("sysroot", "INCIDENT_OPEN_SYSROOT"), ("solib-search-path", "INCIDENT_OPEN_LIBRARIES")):
+        directory = os.environ.pop(variable, "")
+        if directory:
+            gdb.execute("set %s %s" % (setting, directory))
+    # libthread_db finds the ids that the process itself knew its threads by.  A mini.core has those of the host, and
+    # gdb would show threads that there are not.
+    if inside_namespace and os.environ.get("INCIDENT_CORE_JOIN") == "mini":
+        gdb.execute("set libthread-db-search-path /nonexistent")
+        gdb.execute("set auto-load libthread-db off")
     for command, variable in (("file", "INCIDENT_OPEN_PROGRAM"), ("core-file", "INCIDENT_OPEN_CORE")):
         path = os.environ.pop(variable, "")
         if not path:
@@ -50,6 +62,7 @@ def load_given():
             gdb_file(command, path)
         except gdb.error as error:
             write("incident: cannot open %s: %s" % (printable(path), printable(str(error))))
+    modules.add(os.environ.pop("INCIDENT_OPEN_MODULES", ""))
 
 
 def show(command):
@@ -87,14 +100,14 @@ def gdb_file(command, path):
         return
     if "\n" in path:
         raise gdb.error("its name has a line break")
-    quoted = re.sub(r"([^A-Za-z0-9_./-])", r"\\\1", path)
+    escaped = quoted(path)
     if command == "file":
-        show("file " + quoted)
+        show("file " + escaped)
         return
     try:
         show("%s %s" % (command, path))
     except gdb.error:
-        show("%s %s" % (command, quoted))
+        show("%s %s" % (command, escaped))
 
 
 def is_regular(path):

@@ -29,8 +29,8 @@ def start(opening):
     for command in COMMANDS:
         command()
     try:
-        opener.load_given()
         incident = bundle().incident()
+        opener.load_given(number(incident, "process", "ns_pid") not in (None, number(incident, "process", "pid")))
         if opening:
             opener.load(bundle())
         returns.install(bundle())

@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 import unicodedata
 
 import gdb
@@ -23,6 +24,11 @@ def printable(value):
     if text.isascii() and text.isprintable():
         return text
     return "".join(map(_escaped, text))
+
+
+def quoted(path):
+    """A file's name for commands of gdb that take their arguments apart."""
+    return re.sub(r"([^A-Za-z0-9_./-])", r"\\\1", path)
 
 
 def _escaped(char):

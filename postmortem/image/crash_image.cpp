@@ -188,15 +188,13 @@ void add_program(CrashImage &image) {
     if (program.end.value == 0 || image.memory.read(program.start.value, magic) != SELFMAG ||
         std::memcmp(magic, ELFMAG, SELFMAG) != 0)
         return;
-    program.path = image.exe;
-    program.deleted = program.path.ends_with(deleted_suffix);
-    if (program.deleted)
-        program.path.resize(program.path.size() - deleted_suffix.size());
+    program.path = image.program_path();
+    program.deleted = program.path != image.exe;
     image.modules.insert(std::ranges::upper_bound(image.modules, program.start, {}, &ImageModule::start), program);
 }
 
-// modules.json: [{path, inode, build_id, kept}], what the daemon read out of the files while they were mapped, and
-// which copy it keeps.
+// modules.json: [{path, inode, build_id, on_host, kept}], what the daemon read out of the files while they were mapped,
+// and which copy it keeps.
 void read_build_ids(const capture::Bundle &bundle, std::vector<ImageModule> &modules) {
     const auto json = read_json(bundle, "modules.json", threads_json_max);
     if (!json)
@@ -209,6 +207,7 @@ void read_build_ids(const capture::Bundle &bundle, std::vector<ImageModule> &mod
         if (const auto found = known.find({module.path, module.inode}); found != known.end()) {
             module.build_id = found->second["build_id"].text();
             module.kept = found->second["kept"].text();
+            module.on_host = found->second["on_host"].text();
         }
 }
 
@@ -224,6 +223,10 @@ std::optional<std::uint64_t> CrashImage::aux(std::uint64_t type) const {
             return pair[1];
     }
     return std::nullopt;
+}
+
+std::string CrashImage::program_path() const {
+    return exe.ends_with(deleted_suffix) ? exe.substr(0, exe.size() - deleted_suffix.size()) : exe;
 }
 
 const ImageModule *CrashImage::module_at(UserAddress address) const {

@@ -37,6 +37,7 @@ struct ImageModule {
     std::string path;     // as the process saw it, without " (deleted)"; if `deleted`, it is another file now
     std::string build_id; // hex; "" unknown
     std::string kept;     // name of the copy that the daemon keeps of it (capture/modules); "" none, or any text
+    std::string on_host;  // where it lay on the host, of a process with a root of its own; "" at path, or any text
     bool deleted = false;
     UserAddress start, end;  // from its first mapping to the end of its last
     FileOffset first_offset; // of start
@@ -64,6 +65,8 @@ struct CrashImage {
     // The value of an auxiliary vector entry (AT_PHDR …, getauxval(3)).
     std::optional<std::uint64_t> aux(std::uint64_t type) const;
     const ImageModule *module_at(UserAddress address) const;
+    // exe without " (deleted)".
+    std::string program_path() const;
 };
 
 Result<CrashImage> read_crash_image(const capture::Bundle &bundle, const Incident &incident);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <fcntl.h>
+#include <sys/stat.h>
 
 namespace incident::postmortem {
 
@@ -20,6 +21,7 @@ ModuleFile open_module(int root, const ImageModule &module) {
         return file;
     }
     file.file = std::move(*opened);
+    file.path = module.path;
     if (module.build_id.empty()) {
         if (module.deleted) { // what has its name now is another file
             file.file.reset();
@@ -47,8 +49,27 @@ ModuleFile open_module(int root, const ImageModule &module) {
     return file;
 }
 
+// Of a process with a root of its own: where the daemon has seen the file on the host.  Without a build-id it is known
+// by its inode alone, for the device of an overlay is not that of its layers.
+void open_on_host(const ImageModule &module, ModuleFile &file) {
+    if (file.file || !module.on_host.starts_with('/'))
+        return;
+    auto opened = capture::open_regular(-1, module.on_host);
+    if (!opened)
+        return;
+    struct stat st;
+    const std::string build_id = capture::build_id_of_file(opened->get());
+    if (build_id != module.build_id ||
+        (build_id.empty() && (::fstat(opened->get(), &st) != 0 || !module.inode || st.st_ino != module.inode)))
+        return;
+    file = {.file = std::move(*opened),
+            .verified = !module.build_id.empty(),
+            .problem = {},
+            .path = module.on_host};
+}
+
 // Its name says what it contains, whoever has named it.
-void open_kept(int kept, const ImageModule &module, ModuleFile &file) {
+void open_kept(int kept, const std::string &directory, const ImageModule &module, ModuleFile &file) {
     if (kept < 0 || file.file || !capture::is_kept_name(module.kept))
         return;
     auto opened = capture::open_regular(kept, module.kept);
@@ -64,9 +85,18 @@ void open_kept(int kept, const ImageModule &module, ModuleFile &file) {
         return;
     }
     file.file = std::move(*opened);
+    file.path = directory + "/" + module.kept;
     file.kept = true;
     file.verified = !module.build_id.empty();
     file.problem.clear();
+}
+
+void open_here(int root, const ImageModule &module, ModuleFile &file) {
+    file = open_module(root, module);
+    if (!file.file)
+        file.path.clear();
+    if (root < 0)
+        open_on_host(module, file);
 }
 
 } // namespace
@@ -85,13 +115,13 @@ std::vector<ModuleFile> open_module_files(const CrashImage &image, const std::st
     }
     for (std::size_t i = 0; i < files.size(); ++i)
         if (i < module_files_max)
-            files[i] = open_module(top.get(), image.modules[i]);
+            open_here(top.get(), image.modules[i], files[i]);
         else
             files[i].problem = "not opened: the process had mapped more than " + std::to_string(module_files_max);
     // Where there is no directory, there is no copy.
     const UniqueFd copies(kept.empty() ? -1 : ::open(kept.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     for (std::size_t i = 0; i < std::min(files.size(), module_files_max); ++i)
-        open_kept(copies.get(), image.modules[i], files[i]);
+        open_kept(copies.get(), kept, image.modules[i], files[i]);
     return files;
 }
 

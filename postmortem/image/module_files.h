@@ -15,14 +15,16 @@ struct ModuleFile {
     bool changed = false;  // another file has its name now; that file is not opened
     bool kept = false;     // file is the copy that the daemon has kept of it: without code and data
     std::string problem;
+    std::string path; // where it was opened; "" not at all
 };
 
 // At most this many files are opened; a browser maps some 200.
 inline constexpr std::size_t module_files_max = 512;
 
 // Opens each module's file by its path below `root` ("": this machine's /; no path leads out of another root). A file
-// with another build-id than the mapped one is left out. Where the file is gone, its copy in `kept` is opened, a
-// directory of the daemon's; "": none. The result has the same indices as image.modules.
+// with another build-id than the mapped one is left out. One that is not there is looked for where it lay on the host.
+// Where the file is gone, its copy in `kept` is opened, a directory of the daemon's; "": none. The result has the same
+// indices as image.modules.
 std::vector<ModuleFile> open_module_files(const CrashImage &image, const std::string &root = "",
                                           const std::string &kept = "");
 

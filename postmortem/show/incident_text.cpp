@@ -1,5 +1,6 @@
 #include "postmortem/show/incident_text.h"
 
+#include "capture/container/container.h"
 #include "postmortem/heap/view.h"
 #include "postmortem/show/facts_view.h"
 #include "postmortem/show/past_view.h"
@@ -80,11 +81,25 @@ private:
         if (const std::string build_id = shown(process["build_id"]); !build_id.empty())
             exe += "  build-id " + build_id;
         field("exe", exe);
+        if (const std::string host = shown(process["exe_on_host"]); !host.empty())
+            field("", "on the host " + host);
         field("command", shown(process["cmdline"]));
         field("unit", shown(process["unit"]));
-        field("container", shown(process["container"]));
+        field("container", container());
         if (process["unit"].text().empty())
             field("cgroup", shown(process["cgroup"]));
+    }
+
+    std::string container() {
+        const JsonView process = top_["process"], info = process["container_info"];
+        if (!info.is_object())
+            return shown(process["container"]);
+        capture::Container known;
+        known.id = shown(info["id"]), known.runtime = shown(info["runtime"]), known.name = shown(info["name"]);
+        known.image = shown(info["image"]), known.pod = shown(info["pod"]), known.pod_id = shown(info["pod_id"]);
+        known.pod_namespace = shown(info["pod_namespace"]);
+        const auto inside = static_cast<std::uint32_t>(process["ns_pid"].count());
+        return words_for(known, inside == process["pid"].count() ? 0 : inside);
     }
 
     void cause() {

@@ -5,7 +5,9 @@
 #include "postmortem/core/core_returns.h"
 #include "postmortem/core/temp_dir.h"
 #include "postmortem/gdb/gdb_script.h"
+#include "postmortem/image/debugger_files.h"
 #include "postmortem/show/incident_text.h"
+#include "postmortem/verbs/examine.h"
 #include "postmortem/verbs/verbs.h"
 
 #include <cstdlib>
@@ -181,22 +183,35 @@ private:
             if (const Status written = write_file(fmt::format("{}/{}", scripts->path(), file.name), file.text);
                 !written)
                 return fail(written.error());
-        const Executable executable = find_executable(opening.incident);
+        DebuggerFiles files;
+        if (const auto image = read_crash_image(opening.bundle.bundle, opening.incident)) {
+            auto found = debugger_files(*image, open_module_files(*image, "", kept_modules_of(opening.session)),
+                                        scripts->path());
+            if (!found)
+                return fail(found.error());
+            files = std::move(*found);
+        } // else gdb finds what it can
+        Executable executable{files.executable, files.warning};
+        if (executable.path.empty() && executable.warning.empty())
+            executable = find_executable(opening.incident);
         if (!executable.warning.empty())
             opening.session.say(executable.warning);
-        return run_gdb(executable.path, core, scripts->path() + "/incident.py", opening);
+        return run_gdb(executable.path, core, files, scripts->path() + "/incident.py", opening);
     }
 
     // The script loads the program and the core: gdb itself would show what they hold as it is, also what a terminal
     // acts upon.
-    Result<int> run_gdb(const std::string &executable, const OpenCore &core, const std::string &script,
-                        const Opening &opening) const {
+    Result<int> run_gdb(const std::string &executable, const OpenCore &core, const DebuggerFiles &files,
+                        const std::string &script, const Opening &opening) const {
         std::vector<std::string> command{"gdb", "-q", "-x", script};
         command.insert(command.end(), arguments_.begin(), arguments_.end());
         opening.session.out.flush();
         const auto child = spawn(command, {.environment = {{"INCIDENT_BUNDLE", absolute(opening.bundle.path)},
                                                            {"INCIDENT_CORE", core.shown()},
                                                            {"INCIDENT_CORE_JOIN", core.join},
+                                                           {"INCIDENT_OPEN_SYSROOT", files.sysroot},
+                                                           {"INCIDENT_OPEN_LIBRARIES", files.libraries},
+                                                           {"INCIDENT_OPEN_MODULES", files.list},
                                                            {"INCIDENT_OPEN_PROGRAM", executable},
                                                            {"INCIDENT_OPEN_CORE", core.file}}});
         if (!child && child.error().code == ENOENT)

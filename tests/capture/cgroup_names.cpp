@@ -1,4 +1,5 @@
 #include "capture/collect/collect.h"
+#include "capture/container/container.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,6 @@
 // Files of /proc and /sys: their shape is the kernel's, but comm, paths and cgroups in them are a process's.
 #include "capture/collect/collect.h"
+#include "capture/container/container.h"
 #include "capture/collect/collect_oom.h"
 #include "capture/collect/collect_sockets.h"
 #include "capture/decode/socket_address.h"

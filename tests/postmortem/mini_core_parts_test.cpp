@@ -1,4 +1,5 @@
 // The parts of mini.core; and hostile files and images, which must not harm it.
+#include "postmortem/image/debugger_files.h"
 #include "postmortem/image/link_map.h"
 #include "postmortem/image/loaded_modules.h"
 #include "postmortem/image/mini_core.h"
@@ -145,6 +146,104 @@ TEST(ModuleFiles, OnlyRegularFilesAndNothingThatWaits) {
     EXPECT_THAT(open_module_files(image_of_file(scratch.path("fifo"))).at(0).problem, HasSubstr("not a regular file"));
     EXPECT_THAT(open_module_files(image_of_file("/dev/zero")).at(0).problem, HasSubstr("not a regular file"));
     EXPECT_THAT(open_module_files(image_of_file(scratch.path("gone"))).at(0).problem, HasSubstr("missing"));
+}
+
+TEST(ModuleFiles, WhereItLayOnTheHost) {
+    const Scratch scratch;
+    write_file(scratch.path("layer"), "x");
+    struct stat status {};
+    ASSERT_EQ(::stat(scratch.path("layer").c_str(), &status), 0);
+    CrashImage image = image_of_file("/not/here/app");
+    ImageModule &module = image.modules[0];
+    module.inode = status.st_ino, module.major = 0, module.minor = 40; // an overlay has a device of its own
+    EXPECT_FALSE(open_module_files(image).at(0).file);
+    module.on_host = scratch.path("layer");
+    EXPECT_TRUE(open_module_files(image).at(0).file);
+    EXPECT_EQ(open_module_files(image).at(0).path, module.on_host);
+    ++module.inode;
+    EXPECT_FALSE(open_module_files(image).at(0).file) << "another file";
+    --module.inode;
+    module.build_id = "12";
+    EXPECT_FALSE(open_module_files(image).at(0).file) << "it has no build-id, and the mapped one had";
+    module.build_id.clear();
+    EXPECT_FALSE(open_module_files(image, scratch.state.dir()).at(0).file) << "that is below another root";
+    ASSERT_EQ(::mkfifo(scratch.path("fifo").c_str(), 0600), 0);
+    module.on_host = scratch.path("fifo");
+    EXPECT_FALSE(open_module_files(image).at(0).file);
+}
+
+class DebuggerFilesTest : public testing::Test {
+protected:
+    DebuggerFilesTest() { std::filesystem::create_directory(made_); }
+
+    // A module that the process saw at `path`, and whose file is at `file` here.
+    void add(const std::string &path, const std::string &file, bool kept = false) {
+        ImageModule module;
+        module.path = path;
+        image_.modules.push_back(module);
+        ModuleFile opened;
+        opened.file = UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+        opened.path = file;
+        opened.kept = kept;
+        files_.push_back(std::move(opened));
+    }
+    DebuggerFiles make() {
+        auto made = debugger_files(image_, files_, made_);
+        EXPECT_TRUE(made);
+        return made ? std::move(*made) : DebuggerFiles();
+    }
+
+    const Scratch scratch_;
+    const std::string made_ = scratch_.path("made");
+    CrashImage image_;
+    std::vector<ModuleFile> files_;
+};
+
+TEST_F(DebuggerFilesTest, NothingIsMadeWhereAllIsAtItsPath) {
+    image_.exe = "/bin/app";
+    add("/bin/app", "/bin/app");
+    const DebuggerFiles made = make();
+    EXPECT_EQ(made.sysroot + made.list + made.executable + made.warning, "");
+    EXPECT_TRUE(std::filesystem::is_empty(made_));
+}
+
+TEST_F(DebuggerFilesTest, AContainersFilesHaveLinksAtTheirPaths) {
+    image_.exe = "/opt/app (deleted)";
+    add("/opt/app", "/layers/1/opt/app");
+    add("/lib/libx.so.1", "/lib/libx.so.1");
+    add("/a/liby.so", "/layers/1/a/liby.so");
+    add("/b/liby.so", "/layers/1/b/liby.so");
+    const DebuggerFiles made = make();
+    EXPECT_EQ(made.executable, made.sysroot + "/opt/app");
+    EXPECT_EQ(std::filesystem::read_symlink(made.executable), "/layers/1/opt/app");
+    EXPECT_EQ(std::filesystem::read_symlink(made.sysroot + "/lib/libx.so.1"), "/lib/libx.so.1");
+    EXPECT_EQ(std::filesystem::read_symlink(made.libraries + "/libx.so.1"), "/lib/libx.so.1");
+    EXPECT_FALSE(std::filesystem::exists(std::filesystem::symlink_status(made.libraries + "/liby.so")))
+        << "which of the two is not known";
+}
+
+TEST_F(DebuggerFilesTest, OfACopyTheReaderIsTold) {
+    image_.exe = "/opt/app";
+    add("/opt/app", "/kept/none.12", true);
+    const DebuggerFiles made = make();
+    EXPECT_EQ(made.executable, "");
+    EXPECT_EQ(made.sysroot, "");
+    EXPECT_THAT(made.warning, HasSubstr("no code and no data"));
+    EXPECT_THAT(beginning(made.list, 4096), HasSubstr("\"copy\":true"));
+}
+
+// The paths are a bundle's, which may come from elsewhere; whoever opens it may be root.
+TEST_F(DebuggerFilesTest, NoLinkIsMadeOutsideOrThroughALink) {
+    std::filesystem::create_directory(scratch_.path("victim"));
+    for (const char *path : {"/../../victim/x", "/a/../../victim/x", "/a/./x", "/.", "/", "", "/a/"})
+        add(path, "/layers/x");
+    add("/door", scratch_.path("victim"));
+    add("/door/x", "/layers/x");
+    const DebuggerFiles made = make();
+    EXPECT_TRUE(std::filesystem::is_empty(scratch_.path("victim")));
+    EXPECT_TRUE(std::filesystem::is_symlink(made.sysroot + "/door"));
+    for (const auto &entry : std::filesystem::directory_iterator(scratch_.state.dir()))
+        EXPECT_THAT(entry.path().filename().string(), testing::AnyOf("made", "victim")) << entry.path();
 }
 
 TEST(ModuleFiles, NothingLeadsOutOfTheRoot) {

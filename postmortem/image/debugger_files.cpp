@@ -1,0 +1,119 @@
+#include "postmortem/image/debugger_files.h"
+
+#include "capture/os/dir_at.h"
+
+#include <nlohmann/json.hpp>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+
+namespace incident::postmortem {
+
+namespace {
+
+// Makes root/path a link to target.  A path comes from a bundle: no component of it may lead out, and a link that is
+// there already is not followed.
+Status make_link(int root, std::string_view path, const std::string &target) {
+    UniqueFd at(::openat(root, ".", O_PATH | O_DIRECTORY | O_CLOEXEC));
+    for (;;) {
+        path.remove_prefix(std::min(path.find_first_not_of('/'), path.size()));
+        const std::size_t end = path.find('/');
+        const std::string name(path.substr(0, end));
+        if (name.empty() || name == "." || name == "..")
+            return fail("it is no path");
+        if (end == std::string_view::npos) {
+            if (::symlinkat(target.c_str(), at.get(), name.c_str()) != 0 && errno != EEXIST)
+                return fail(Error::system(name));
+            return {};
+        }
+        if (::mkdirat(at.get(), name.c_str(), 0700) != 0 && errno != EEXIST)
+            return fail(Error::system(name));
+        UniqueFd next(::openat(at.get(), name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+        if (!next)
+            return fail(Error::system(name));
+        at = std::move(next);
+        path.remove_prefix(end);
+    }
+}
+
+std::string_view file_name(std::string_view path) {
+    return path.substr(path.rfind('/') + 1);
+}
+
+Status write_list(const std::string &path, const std::string &text) {
+    const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    if (!fd)
+        return fail(Error::system(path));
+    return capture::write_all(fd.get(), {reinterpret_cast<const std::uint8_t *>(text.data()), text.size()});
+}
+
+} // namespace
+
+Result<DebuggerFiles> debugger_files(const CrashImage &image, const std::vector<ModuleFile> &files,
+                                     const std::string &directory) {
+    DebuggerFiles made;
+    const auto elsewhere = [&](std::size_t i) { return files[i].file && files[i].path != image.modules[i].path; };
+    const auto on_host = [&](std::size_t i) { return elsewhere(i) && !files[i].kept; };
+    const std::string program = image.program_path();
+    UniqueFd root, libraries;
+    const auto make = [&directory](const char *name, std::string &path, UniqueFd &fd) -> Status {
+        path = directory + "/" + name;
+        if (::mkdir(path.c_str(), 0700) != 0)
+            return fail(Error::system(path));
+        fd = UniqueFd(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+        return fd ? Status() : fail(Error::system(path));
+    };
+    std::map<std::string_view, int> names;
+    bool any = false;
+    for (std::size_t i = 0; i < files.size(); ++i) {
+        any |= elsewhere(i);
+        ++names[file_name(image.modules[i].path)];
+        if (root || !on_host(i))
+            continue;
+        for (const Status &made_it : {make("root", made.sysroot, root), make("libraries", made.libraries, libraries)})
+            if (!made_it)
+                return fail(made_it.error());
+    }
+    if (!any)
+        return made;
+    // All are in the list: without the program's file a debugger finds no library, also one that is where it was.
+    nlohmann::json list = nlohmann::json::array();
+    for (std::size_t i = 0; i < files.size(); ++i) {
+        const ImageModule &module = image.modules[i];
+        if (!files[i].file)
+            continue;
+        const bool is_program = module.path == program;
+        if (!files[i].kept) {
+            const bool linked = root && make_link(root.get(), module.path, files[i].path);
+            const std::string_view name = file_name(module.path);
+            if (libraries && names[name] == 1) // of two with one name neither: it might be the wrong one
+                (void)make_link(libraries.get(), name, files[i].path); // the list has it as well
+            if (is_program)
+                made.executable = linked ? made.sysroot + module.path : files[i].path;
+        } else {
+            if (is_program)
+                made.warning = fmt::format("{} is gone: its names come from the copy that was kept of it, which has no "
+                                           "code and no data",
+                                           module.path);
+        }
+        list.push_back({{"file", files[i].path},
+                        {"path", module.path},
+                        {"start", module.start.value},
+                        {"offset", module.first_offset.value},
+                        {"copy", files[i].kept}});
+    }
+    made.list = directory + "/modules.json";
+    if (const Status written =
+            write_list(made.list, list.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+        !written)
+        return fail(written.error());
+    return made;
+}
+
+} // namespace incident::postmortem
