@@ -1,6 +1,7 @@
 // Files of /proc and /sys: their shape is the kernel's, but comm, paths and cgroups in them are a process's.
 #include "capture/collect/collect.h"
 #include "capture/container/container.h"
+#include "capture/container/host_paths.h"
 #include "capture/collect/collect_oom.h"
 #include "capture/collect/collect_sockets.h"
 #include "capture/decode/socket_address.h"
@@ -50,6 +51,11 @@ void read_cgroup(std::string_view text) {
     (void)container_of_cgroup(group);
     (void)unit_of_cgroup(std::string(text));
     (void)container_of_cgroup(std::string(text));
+    if (const auto container = container_at(std::string(text)))
+        must(!container->id.empty(), "a container has an id");
+    const HostPaths host(parse_mountinfo(text), parse_mountinfo(text), std::string(text.substr(0, 8)));
+    for (const std::string &path : host.of("/a/b"))
+        must(path.starts_with('/'), "an answer is a path");
     std::vector<std::pair<std::string, std::string>> files;
     static const OsRoots os{.cgroup = FUZZ_DATA "/../data/proc-trees/unified"};
     (void)collect_cgroup_files(os, text, 4096, files);
