@@ -62,10 +62,7 @@ void open_on_host(const ImageModule &module, ModuleFile &file) {
     if (build_id != module.build_id ||
         (build_id.empty() && (::fstat(opened->get(), &st) != 0 || !module.inode || st.st_ino != module.inode)))
         return;
-    file = {.file = std::move(*opened),
-            .verified = !module.build_id.empty(),
-            .problem = {},
-            .path = module.on_host};
+    file = {.file = std::move(*opened), .verified = !module.build_id.empty(), .problem = {}, .path = module.on_host};
 }
 
 // Its name says what it contains, whoever has named it.

@@ -1,9 +1,9 @@
 // Files of /proc and /sys: their shape is the kernel's, but comm, paths and cgroups in them are a process's.
 #include "capture/collect/collect.h"
-#include "capture/container/container.h"
-#include "capture/container/host_paths.h"
 #include "capture/collect/collect_oom.h"
 #include "capture/collect/collect_sockets.h"
+#include "capture/container/container.h"
+#include "capture/container/host_paths.h"
 #include "capture/decode/socket_address.h"
 #include "capture/os/kernel_log.h"
 #include "capture/os/kernel_release.h"

@@ -31,7 +31,7 @@ TEST_PACKAGES=(
     libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0
     python3-greenlet # coroutines that a program may load at any time
     musl-tools # another C library, without unwind information
-    podman runc busybox-static # containers, of images that are made here
+    podman runc busybox-static systemd-container # containers, of images that are made here
     golang-go rustc # programs whose calls leave in their own ways: goroutines, panics
 )
 

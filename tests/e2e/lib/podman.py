@@ -37,7 +37,7 @@ class Podman:
 
     def make_image(self):
         root = self.directory / "root"
-        for name in ("bin", "lib64", "lib/x86_64-linux-gnu", "opt/app", "proc", "sys", "dev", "tmp", "etc", "run"):
+        for name in ("bin", "usr", "lib64", "lib/x86_64-linux-gnu", "opt/app", "proc", "sys", "dev", "tmp", "etc", "run"):
             (root / name).mkdir(parents=True)
         shutil.copy("/bin/busybox", root / "bin/busybox")
         for name in ("sh", "cp", "sleep"):

@@ -1,6 +1,8 @@
 """Crashes in containers: whose they are, where their files are on the host, and what gdb makes of them, there or gone."""
 
 import filecmp
+import re
+import subprocess
 
 import pytest
 
@@ -38,20 +40,28 @@ def watcher(coredump_host, tmp_path_factory):
     shared.stop()
 
 
+def crash(watcher, run):
+    """The incident of a program that nobody knows the pid of."""
+    before = {incident.id for incident in watcher.incidents()}
+    run()
+
+    def found():
+        return [incident for incident in watcher.incidents() if incident.id not in before]
+
+    (new,) = until(found, "the incident", watcher.tail)
+    watcher.joined_incident(new.process["pid"])
+    return watcher.explained_incident(new.process["pid"])
+
+
 class Crashed:
-    """The incident of a container's program that nobody knows the pid of."""
+    """One of podman's."""
 
     def __init__(self, watcher, podman, *options, command):
-        before = {incident.id for incident in watcher.incidents()}
+        self.incident = crash(watcher, lambda: self.run(podman, options, command))
+
+    def run(self, podman, options, command):
         self.name = podman.run(*options, command=command)
         self.id = podman("inspect", "-f", "{{.Id}}", self.name).stdout.strip()
-
-        def found():
-            return [incident for incident in watcher.incidents() if incident.id not in before]
-
-        (new,) = until(found, "the incident", watcher.tail)
-        watcher.joined_incident(new.process["pid"])
-        self.incident = watcher.explained_incident(new.process["pid"])
 
 
 def names(incident):
@@ -129,6 +139,38 @@ def test_threads_are_joined_by_where_their_stacks_are(watcher, podman):
     crashed = Crashed(watcher, podman, command=("/opt/app/shop-glibc", "16384", "thread"))
     told = gdb(watcher, crashed.incident, "incident threads").stdout
     for thread in crashed.incident.threads:
-        assert str(thread["tid"]) in told, told
+        assert re.search(rf"thread \d+ +\S+\[{thread['tid']}\]", told), told
 
 
+
+
+def test_below_nspawn(watcher, podman):
+    """A machine without an overlay: its root is a directory.  Where systemd does not run it has no name."""
+    root = podman.directory / "root"
+    command = ("systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--as-pid2", "--directory", root)
+    tried = subprocess.run([*command, "/bin/sh", "-c", "exit 7"], capture_output=True, text=True, check=False)
+    if tried.returncode != 7:
+        pytest.skip(f"systemd-nspawn starts nothing here: {tried.stderr.strip()}")
+    program = "/opt/app/shop-glibc"
+    incident = crash(watcher, lambda: subprocess.run([*command, program, "16384", "main"], check=False))
+    assert incident.process["ns_pid"] == 2
+    assert incident.process["exe"] == program
+    assert incident.process["exe_on_host"] == f"{root}{program}"
+    assert_chain(names(incident))
+    told = gdb(watcher, incident, "bt", "x/i innermost").stdout
+    assert f"tid {incident.process['pid']}, selected" in told
+    for name in CHAIN:
+        assert f"{name} (" in told
+    assert "<innermost>:" in told
+
+
+def test_below_a_root_that_is_no_mount(watcher, podman):
+    """It is in the host's mount namespace, and the kernel tells the paths as the host sees them."""
+    root = podman.directory / "root"
+    incident = crash(
+        watcher, lambda: subprocess.run(["chroot", root, "/opt/app/shop-musl", "16384", "main"], check=False)
+    )
+    assert incident.process["exe"] == f"{root}/opt/app/shop-musl"
+    assert incident.process["exe_on_host"] is None and incident.process["container_info"] is None
+    assert_chain(names(incident))
+    assert "innermost (" in gdb(watcher, incident, "bt").stdout
