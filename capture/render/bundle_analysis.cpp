@@ -35,6 +35,26 @@ void take_stack(Json &thread, const Json &unwound) {
         stack[key] = member(unwound, key);
 }
 
+// Only whoever unwinds a stack knows whether it goes on beyond what was captured of it.  Of the thread that the
+// incident is about that is a loss: its outermost callers are not known.
+void add_stack_cut(Json &incident, const Json &thread) {
+    const Json &stack = member(thread, "stack"), &bytes = member(stack, "bytes"), &wanted = member(stack, "wanted");
+    const Json &tid = member(member(incident, "thread"), "tid");
+    if (!incident["quality"].is_object() || !tid.is_number_unsigned() || member(thread, "tid") != tid ||
+        member(stack, "truncated") != true || !bytes.is_number_unsigned() || !wanted.is_number_unsigned() ||
+        bytes < wanted || wanted == 0)
+        return;
+    Json &quality = incident["quality"], &because = quality["incomplete_because"];
+    const std::string reason = "its stack goes on beyond the captured " +
+                               std::to_string(wanted.get<std::uint64_t>() / 1024) + " KiB (context.stack)";
+    if (because.is_null())
+        because = Json::array();
+    if (!because.is_array() || std::find(because.begin(), because.end(), reason) != because.end())
+        return; // it was said the last time
+    because.push_back(reason);
+    quality["complete"] = false;
+}
+
 } // namespace
 
 std::string analysis_stream(const Json &analysis, const BundleFiles &files) {
@@ -90,6 +110,7 @@ Result<BundleFiles> merge_analysis(const std::string &incident_json, const std::
             continue;
         if (const auto found = stacks.find(member(thread, "tid").get<std::uint64_t>()); found != stacks.end())
             take_stack(thread, *found->second);
+        add_stack_cut(incident, thread);
     }
     incident["verdict"] = member(analysis.document, "verdict");
     if (std::ranges::any_of(analysis.files, [](const auto &file) { return file.first == "mini.core"; }))

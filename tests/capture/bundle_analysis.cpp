@@ -110,6 +110,24 @@ TEST(MergeAnalysis, DocumentsOfTheWrongSortAreErrors) {
     EXPECT_TRUE(merge_analysis(incident, R"([1, {"tid": 7, "stack": 3}])", "", parsed(analysis_stream(odd, {}))));
 }
 
+TEST(BundleAnalysis, AStackThatGoesOnBeyondWhatWasCapturedIsALoss) {
+    const std::string incident = R"({"id": "x", "summary": "", "thread": {"tid": 7}, "quality": {"complete": true}})";
+    const auto quality = [&](const std::string &stack, int tid = 7) {
+        const std::string threads = R"([{"tid": )" + std::to_string(tid) + R"(, "stack": )" + stack + "}]";
+        const auto merged =
+            merge_analysis(incident, threads, "", parsed(analysis_stream(Json{{"threads", Json::array()}}, {})));
+        return Json::parse(merged->at(2).second)["quality"];
+    };
+    const std::string cut = R"({"truncated": true, "bytes": 32768, "wanted": 32768})";
+    EXPECT_EQ(quality(cut)["complete"], false);
+    EXPECT_EQ(quality(cut)["incomplete_because"],
+              Json({"its stack goes on beyond the captured 32 KiB (context.stack)"}));
+    EXPECT_EQ(quality(cut, 8)["complete"], true) << "of another thread the stack says it";
+    for (const char *whole : {R"({"truncated": false, "bytes": 32768, "wanted": 32768})",
+                              R"({"truncated": true, "bytes": 512, "wanted": 32768})", R"({"truncated": true})", "3"})
+        EXPECT_EQ(quality(whole)["complete"], true) << whole;
+}
+
 TEST(MergeAnalysis, TheHeapsPartJoinsWhatTheDaemonWrote) {
     Json with = analysis;
     with["heap"] = {{"pointers", {{{"address", "0x10"}}}}, {"growing", Json::array()}};
