@@ -30,6 +30,17 @@ constexpr std::string_view aborting[] = {"abort",
                                          "std::sys::pal::unix::abort_internal"};
 constexpr std::string_view asserting[] = {"__assert_fail", "__GI___assert_fail", "__assert_fail_base", "__assert",
                                           "__assert_perror_fail"};
+constexpr std::string_view locking[] = {"pthread_mutex_lock",
+                                        "__pthread_mutex_lock",
+                                        "___pthread_mutex_lock",
+                                        "__pthread_mutex_lock_full",
+                                        "__pthread_mutex_cond_lock",
+                                        "__pthread_mutex_cond_lock_full",
+                                        "pthread_mutex_trylock",
+                                        "__pthread_mutex_trylock",
+                                        "___pthread_mutex_trylock",
+                                        "__pthread_mutex_timedlock",
+                                        "__pthread_mutex_clocklock_common"};
 constexpr std::string_view stack_checking[] = {"__stack_chk_fail", "__GI___stack_chk_fail"};
 constexpr std::string_view fortifying[] = {"__chk_fail", "__GI___chk_fail", "__fortify_fail", "__GI___fortify_fail"};
 constexpr std::string_view heap_checking[] = {"malloc_printerr"};
@@ -41,6 +52,10 @@ constexpr std::string_view rethrowing[] = {"__cxa_rethrow", "__cxxabiv1::__cxa_r
 
 std::string_view file_of(const Frame &frame) {
     return std::string_view(frame.module).substr(frame.module.rfind('/') + 1);
+}
+
+std::string_view without_underscores(std::string_view name) {
+    return name.substr(std::min(name.find_first_not_of('_'), name.size()));
 }
 
 bool is_glibcs(const Frame &frame) {
@@ -116,7 +131,14 @@ private:
         return made;
     }
 
+    // glibc asserts what its own calls have left in a mutex (nptl/pthread_mutex_lock.c and others).
     Claim assertion(const Frame &frame) const {
+        const Frame *by = e_.caller_of(frame, asserting);
+        if (by && is_one_of(*by, locking) && message().find("Assertion `mutex->__data.") != std::string::npos) {
+            Claim made = claim<Sentence::mutex_damaged>(std::string(without_underscores(by->symbol)));
+            blame(made, *by, locking, "called by");
+            return made;
+        }
         Claim made = claim<Sentence::assertion_failed>();
         add_message(made);
         blame(made, frame, asserting, "asserted in");

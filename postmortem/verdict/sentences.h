@@ -44,6 +44,7 @@ enum class Sentence : std::size_t {
     stack_smashed,
     stack_smashed_somewhere,
     assertion_failed,
+    mutex_damaged,
     allocator_double_free,
     allocator_corrupted_or_twice,
     allocator_corrupted_or_wrong,
@@ -139,6 +140,9 @@ inline constexpr auto sentences = std::to_array<SentenceWords>({
     {Sentence::stack_smashed, "stack smashing detected: the guard on the stack of {} had changed"},
     {Sentence::stack_smashed_somewhere, "stack smashing detected: the guard on a function's stack had changed"},
     {Sentence::assertion_failed, "assertion failed"},
+    {Sentence::mutex_damaged,
+     "a mutex is damaged: {}() finds in it what no call leaves there; it was destroyed while in "
+     "use, unlocked by a thread that had not locked it, or overwritten"},
     {Sentence::allocator_double_free, "double free"},
     {Sentence::allocator_corrupted_or_twice, "heap corrupted or freed twice, found by glibc's allocator"},
     {Sentence::allocator_corrupted_or_wrong,

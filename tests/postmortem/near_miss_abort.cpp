@@ -33,6 +33,12 @@ void asserts(LabEvidence &f) {
              assertion);
 }
 
+void finds_a_mutex_damaged(LabEvidence &f) {
+    f.aborts({"libc.so.6:raise", "libc.so.6:abort", "libc.so.6:__assert_fail_base", "libc.so.6:__assert_fail",
+              "libc.so.6:___pthread_mutex_lock", "take_lock", "main"},
+             "x: pthread_mutex_lock.c:94: ___pthread_mutex_lock: Assertion `mutex->__data.__owner == 0' failed.");
+}
+
 void fortified(LabEvidence &f) {
     f.aborts({"libc.so.6:raise", "libc.so.6:abort", "libc.so.6:__libc_message", "libc.so.6:__fortify_fail",
               "libc.so.6:__chk_fail", "libc.so.6:__memcpy_chk", "f"},
@@ -121,6 +127,16 @@ std::vector<SentenceCase> abort_cases() {
                                          f.frames({"libc.so.6:raise", "libc.so.6:abort", "handler", "<signal>",
                                                    "libc.so.6:__assert_fail", "f"});
                                      }}})},
+        {S::mutex_damaged, finds_a_mutex_damaged,
+         and_also(of_another_call,
+                  {{"an assertion of the program's own, in a function that is named like it",
+                    [](LabEvidence &f) { f.image.abort_message = assertion; }},
+                   {"the program asserts something of that name elsewhere",
+                    [](LabEvidence &f) {
+                        f.aborts({"libc.so.6:raise", "libc.so.6:abort", "libc.so.6:__assert_fail", "check", "main"},
+                                 f.image.abort_message);
+                    }},
+                   {"the message was not captured", [](LabEvidence &f) { f.image.abort_message.clear(); }}})},
         {S::glibcs_words,
          asserts,
          {{"the message was not captured", [](LabEvidence &f) { f.image.abort_message.clear(); }},

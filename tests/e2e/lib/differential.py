@@ -38,6 +38,8 @@ C_SHAPES = {
     "aborts": r"aborts\(\) called abort\(\)",
     "double-free": r"double free|heap corrupted or freed twice",
     "overrun": r"heap corrupted|bad address: _int_free\(\) .*0x41414141",
+    "fortified": r"a check compiled in \(_FORTIFY_SOURCE\) has failed in __strcpy_chk\(\): \*\*\* buffer overflow",
+    "mutex": r"a mutex is damaged: pthread_mutex_lock\(\)",
     "smash": r"stack smashing detected",
     "misaligned": r".*misaligned|.*not aligned",
     "beyond-file": r".*a page of a mapped file.*beyond its end",
@@ -48,7 +50,8 @@ C_SHAPES = {
     "thread": NULL.format(r"read_member\(\)"),
     "through-libc": NULL.format(r"read_member\(\)"),
 }
-MUSL_SHAPES = {kind: C_SHAPES[kind] for kind in C_SHAPES if kind not in ("double-free", "overrun", "smash")}
+OF_GLIBC = ("double-free", "overrun", "fortified", "mutex", "smash")
+MUSL_SHAPES = {kind: C_SHAPES[kind] for kind in C_SHAPES if kind not in OF_GLIBC}
 CPP_SHAPES = {
     "pure": r"a pure virtual function was called|jump to null",
     "throws": r"uncaught C\+\+ exception of type std::runtime_error.*the pool is empty",

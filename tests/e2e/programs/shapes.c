@@ -136,6 +136,24 @@ APART static long overrun(void) {
     return large[0];
 }
 
+#ifdef __GLIBC__
+char *__strcpy_chk(char *to, const char *from, size_t size);
+
+APART static long fortified(void) {
+    static char room[8];
+    __strcpy_chk(room, "more than eight", sizeof room);
+    return room[0];
+}
+
+APART static long damaged_mutex(void) {
+    pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&mutex);
+    mutex.__data.__lock = 0;
+    pthread_mutex_lock(&mutex);
+    return mutex.__data.__lock;
+}
+#endif
+
 APART static long smash(volatile char *into) {
     char room[16];
     volatile char *end = room;
@@ -235,6 +253,10 @@ static const struct {
               {"aborts", aborts},
               {"double-free", double_free},
               {"overrun", overrun},
+#ifdef __GLIBC__
+              {"fortified", fortified},
+              {"mutex", damaged_mutex},
+#endif
               {"misaligned", misaligned},
               {"beyond-file", beyond_file},
               {"raises", raises},

@@ -29,7 +29,9 @@ fn null(at: *const u64) -> u64 {
 #[inline(never)]
 fn recurse(depth: u64) -> u64 {
     let room = [depth; 64];
-    unsafe { std::ptr::read_volatile(&room[depth as usize & 63]) + recurse(depth + 1) + 1 }
+    let deeper = recurse(depth + 1);
+    // After the call, or an optimizer makes a loop of it.
+    unsafe { std::ptr::read_volatile(&room[depth as usize & 63]) + deeper }
 }
 
 #[inline(never)]
