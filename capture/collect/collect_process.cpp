@@ -12,6 +12,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
 #include <algorithm>
 #include <memory>
@@ -28,10 +29,10 @@ struct Target {
     CollectLimits limits;
     ProcessDir dir;
     ProgramRef program;
-    std::string own_pid;                         // in the process's own namespace; "" until its status is read
-    std::map<std::string, std::uint64_t> mapped; // path → inode of the files whose code it has mapped
-    std::set<std::uint64_t> sockets;             // inodes of those that its descriptors are
-    std::string uids;                            // real, effective, saved and of the file system, as status has them
+    std::string own_pid;                   // in the process's own namespace; "" until its status is read
+    std::map<std::string, Mapping> mapped; // by path, the files whose code it has mapped
+    std::set<std::uint64_t> sockets;       // inodes of those that its descriptors are
+    std::string uids;                      // real, effective, saved and of the file system, as status has them
 };
 using Shared = std::shared_ptr<Target>;
 
@@ -95,12 +96,12 @@ Collector status(const Shared &target) {
 
 constexpr std::size_t mapped_max = 512; // a browser maps some 200
 
-std::map<std::string, std::uint64_t> files_with_code(std::string_view text) {
-    std::map<std::string, std::uint64_t> files;
+std::map<std::string, Mapping> files_with_code(std::string_view text) {
+    std::map<std::string, Mapping> files;
     const Maps maps = Maps::parse(text);
     for (const Mapping &mapping : maps.all())
         if (mapping.execute && mapping.is_file() && !mapping.deleted && files.size() < mapped_max)
-            files.emplace(mapping.path, mapping.inode);
+            files.emplace(mapping.path, mapping);
     return files;
 }
 
@@ -296,9 +297,10 @@ Outcome collect_container(const Target &target) {
     return {true, "", {{"process/container", json + "}\n"}}};
 }
 
-// A file is the mapped one if it has that inode: an overlay gives a file the inode that it has in its layer, where its
-// layers are of one file system (Documentation/filesystems/overlayfs.rst, "Inode properties").  Where they are not,
-// nothing is said.
+// A file is the mapped one if it has that inode, and its device; or if the device is that of the mount, for that is an
+// overlay's own.  An overlay gives a file the inode that it has in its layer, where its layers are of one file system
+// (Documentation/filesystems/overlayfs.rst, "Inode properties").  Where they are not, nothing is said.  Up to 6.1 maps
+// has the layer's device.
 Outcome collect_host_paths(const Target &target, const Deadline &deadline) {
     const auto mounts = read_proc_file(target.dir.live(), "mountinfo", target.limits.file_cap);
     const auto own = read_proc_file(AT_FDCWD, (target.os.proc + "/self/mountinfo").c_str(), target.limits.file_cap);
@@ -308,21 +310,23 @@ Outcome collect_host_paths(const Target &target, const Deadline &deadline) {
                          read_proc_link(target.dir.live(), "root").value_or("/"));
     Outcome outcome;
     std::string lines;
-    const auto lies_at = [](const std::string &path, std::uint64_t inode) {
-        struct stat st;
-        return ::stat(path.c_str(), &st) == 0 && S_ISREG(st.st_mode) && st.st_ino == inode;
-    };
-    for (const auto &[path, inode] : target.mapped) {
+    for (const auto &[path, mapping] : target.mapped) {
         if (deadline.passed()) {
             outcome.error = "cut: the deadline passed";
             break;
         }
         const auto places = host.of(path);
-        if (places.empty() || lies_at(path, inode))
+        const bool of_mount = host.is_on(path, mapping.major, mapping.minor);
+        const auto lies_at = [&](const std::string &at, bool any_device) {
+            struct stat st;
+            return ::stat(at.c_str(), &st) == 0 && S_ISREG(st.st_mode) && st.st_ino == mapping.inode &&
+                   (any_device || st.st_dev == makedev(mapping.major, mapping.minor));
+        };
+        if (places.empty() || lies_at(path, false))
             continue;
-        const auto place = std::ranges::find_if(places, [&](const std::string &at) { return lies_at(at, inode); });
+        const auto place = std::ranges::find_if(places, [&](const std::string &at) { return lies_at(at, of_mount); });
         if (place != places.end())
-            lines += "{\"path\":" + json_string(path) + ",\"inode\":" + std::to_string(inode) +
+            lines += "{\"path\":" + json_string(path) + ",\"inode\":" + std::to_string(mapping.inode) +
                      ",\"host\":" + json_string(*place) + "}\n";
     }
     if (!lines.empty())

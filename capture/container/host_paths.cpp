@@ -155,4 +155,9 @@ std::vector<std::string> HostPaths::of(std::string_view path) const {
     return answers;
 }
 
+bool HostPaths::is_on(std::string_view path, unsigned major, unsigned minor) const {
+    const MountPoint *mount = mount_of(process_, path);
+    return mount && mount->major == major && mount->minor == minor;
+}
+
 } // namespace incident::capture

@@ -32,6 +32,9 @@ public:
     // The places where the file may be, the likeliest first, `path` itself not among them.
     std::vector<std::string> of(std::string_view path) const;
 
+    // Whether the mount that the process sees a path in is of this device, as maps has it.
+    bool is_on(std::string_view path, unsigned major, unsigned minor) const;
+
 private:
     std::vector<MountPoint> process_, host_;
     std::string root_;

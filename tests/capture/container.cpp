@@ -176,6 +176,15 @@ TEST(HostPaths, TheDeepestMountAndOfThoseAtOnePlaceTheLast) {
                 ElementsAre("/new/app"));
 }
 
+TEST(HostPaths, TheDeviceIsThatOfTheMountThatIsSeen) {
+    const HostPaths host(
+        parse_mountinfo("1 1 0:40 / / rw - overlay o rw,lowerdir=/l\n2 1 0:41 / /tmp rw - tmpfs t rw\n"), {}, "/");
+    EXPECT_TRUE(host.is_on("/app", 0, 40));
+    EXPECT_FALSE(host.is_on("/app", 0, 41)) << "it was mapped before that was mounted over it";
+    EXPECT_TRUE(host.is_on("/tmp/app", 0, 41));
+    EXPECT_FALSE(host.is_on("app", 0, 40));
+}
+
 TEST(HostPaths, BelowARootThatIsNoMount) {
     EXPECT_THAT(places("", "/bin/app", "/srv/jail"), ElementsAre("/srv/jail/bin/app"));
     EXPECT_THAT(places("1 1 0:40 / / rw - overlay o rw,lowerdir=/l\n", "/app", "/o/merged"),
