@@ -19,6 +19,8 @@ std::vector<std::vector<std::string>> matches_of(const Speaker &speaker) {
     std::vector<std::vector<std::string>> all;
     if (speaker.pid)
         all.push_back({boot, fmt::format("_PID={}", speaker.pid)});
+    if (!speaker.container.empty())
+        all.push_back({boot, fmt::format("_UID={}", speaker.container_uid), "CONTAINER_ID_FULL=" + speaker.container});
     if (!speaker.unit.empty() && !speaker.user) {
         all.push_back({boot, "_SYSTEMD_UNIT=" + speaker.unit});
         all.push_back({boot, "_PID=1", "_UID=0", "UNIT=" + speaker.unit});

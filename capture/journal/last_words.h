@@ -3,7 +3,9 @@
 // Anybody can send an entry with any fields.  So a line counts only by the fields that journald itself sets, whose
 // names begin with an underscore (systemd.journal-fields(7), "Trusted Journal Fields"): the unit, the control group or
 // the pid of its sender.  What the manager says of a unit (UNIT=) counts because journald attests that it comes from
-// pid 1, and what journald says of one (OBJECT_SYSTEMD_UNIT=) because it is journald's own.
+// pid 1, and what journald says of one (OBJECT_SYSTEMD_UNIT=) because it is journald's own.  What a container has
+// written to its standard output its runtime sends (CONTAINER_ID_FULL=: podman's conmon, dockerd), and that counts if
+// journald attests the runtime's user.
 #pragma once
 
 #include "capture/collect/snapshot.h"
@@ -29,13 +31,16 @@ struct Speaker {
     MonotonicTime started;      // of the process; earlier lines of its pid are another's
     MonotonicTime lived{~0ull}; // it did until then; later lines of its pid may be another's
 
+    std::string container;           // id of the one it is in, 64 hex digits; "" none
+    std::uint32_t container_uid = 0; // whose runtime it is
+
     bool has_cgroup() const { return cgroup.size() > 1; }
 };
 
 Speaker speaker_of(const std::string &boot_id, const Clocks &clocks, const ProcessRef &process, const std::string &unit,
                    const std::string &cgroup);
 
-enum class WordSource { Unit, Process, Manager, Journald };
+enum class WordSource { Unit, Process, Manager, Journald, Container };
 const char *name_of(WordSource source); // "unit"
 
 // One entry of the journal.  Its texts are hostile bytes.

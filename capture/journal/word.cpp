@@ -1,5 +1,6 @@
 // Whose an entry is, by what journald attests of its sender, and what it says.
 #include "capture/collect/collect.h"
+#include "capture/container/container.h"
 #include "capture/journal/word_fields.h"
 
 #include <algorithm>
@@ -42,7 +43,7 @@ bool is_of_another(const JournalField &field, const Speaker &speaker) {
 } // namespace
 
 const char *name_of(WordSource source) {
-    constexpr const char *names[] = {"unit", "process", "manager", "journald"};
+    constexpr const char *names[] = {"unit", "process", "manager", "journald", "container"};
     return names[static_cast<std::size_t>(source)];
 }
 
@@ -50,6 +51,10 @@ Speaker speaker_of(const std::string &boot_id, const Clocks &clocks, const Proce
                    const std::string &cgroup) {
     Speaker speaker{.boot_id = boot_id, .unit = unit, .cgroup = cgroup, .pid = 0, .started = {}};
     speaker.user = user_of_unit(cgroup, unit);
+    if (const auto container = container_at(cgroup); container && container->id.size() == 64) { // not a name
+        speaker.container = container->id;
+        speaker.container_uid = container->uid.value_or(0);
+    }
     if (!process.start.ns) // else nothing tells its lines from those of an earlier process of that number
         return speaker;
     std::uint64_t age = clocks.boottime.ns - std::min(clocks.boottime.ns, process.start.ns);
@@ -67,6 +72,9 @@ std::optional<WordSource> source_of(const JournalField &field, MonotonicTime at,
     if (speaker.pid && at >= speaker.started && number_in<std::uint32_t>(field, "_PID") == speaker.pid &&
         (at <= speaker.lived || !is_of_another(field, speaker)))
         return WordSource::Process;
+    if (!speaker.container.empty() && field_is(field, "_UID", std::to_string(speaker.container_uid)) &&
+        field_is(field, "CONTAINER_ID_FULL", speaker.container))
+        return WordSource::Container;
     if (speaker.unit.empty()) {
         if (speaker.has_cgroup() && field_is(field, "_SYSTEMD_CGROUP", speaker.cgroup))
             return WordSource::Unit;
@@ -114,6 +122,8 @@ std::optional<Word> word_of(const JournalField &field, MonotonicTime received, W
     word.message = field("MESSAGE", line_bytes + 1).value_or("");
     word.cut = word.message.size() > line_bytes;
     word.message.resize(std::min(word.message.size(), line_bytes));
+    if (word.source == WordSource::Container && word.message.ends_with('\n')) // conmon sends the line's end, too
+        word.message.pop_back();
     return word;
 }
 

@@ -49,6 +49,28 @@ TEST(WordSource, IsWhatJournaldAttests) {
               WordSource::Journald);
 }
 
+TEST(WordSource, IsWhatTheRuntimeOfAContainerPassesOn) {
+    const std::string id(64, 'a'), other(64, 'b');
+    const auto speaker = [&](const std::string &cgroup) {
+        return speaker_of(test::made_boot, {}, {42, {1}}, unit_of_cgroup(cgroup), cgroup);
+    };
+    const auto passed_on = [&](const std::string &uid, const std::string &container) {
+        return std::map<std::string, std::string>{
+            {"_PID", "9"}, {"_UID", uid}, {"_SYSTEMD_UNIT", "docker.service"}, {"CONTAINER_ID_FULL", container}};
+    };
+    const Speaker roots = speaker("/machine.slice/libpod-" + id + ".scope/container");
+    EXPECT_EQ(source(passed_on("0", id), roots), WordSource::Container);
+    EXPECT_EQ(source(passed_on("0", other), roots), std::nullopt);
+    EXPECT_EQ(source(passed_on("1000", id), roots), std::nullopt) << "anybody can claim it";
+    EXPECT_EQ(source({{"_PID", "9"}, {"CONTAINER_ID_FULL", id}}, roots), std::nullopt);
+
+    const Speaker users = speaker("/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-" + id + ".scope");
+    EXPECT_EQ(source(passed_on("1000", id), users), WordSource::Container);
+    EXPECT_EQ(source(passed_on("0", id), users), std::nullopt) << "root's container of that name is another";
+    EXPECT_EQ(source(passed_on("0", ""), speaker("/system.slice/shop.service")), std::nullopt);
+    EXPECT_EQ(source(passed_on("0", "web"), speaker("/lxc.payload.web")), std::nullopt) << "a name is no id";
+}
+
 TEST(WordSource, IsNotWhatASenderClaims) {
     const std::map<std::string, std::string> stranger{{"_PID", "7"}, {"_UID", "1000"}, {"_TRANSPORT", "journal"}};
     const auto with = [&](std::map<std::string, std::string> fields) {

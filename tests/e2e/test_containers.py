@@ -1,6 +1,7 @@
 """Crashes in containers: whose they are, where their files are on the host, and what gdb makes of them, there or gone."""
 
 import filecmp
+import json
 import re
 import subprocess
 
@@ -174,3 +175,16 @@ def test_below_a_root_that_is_no_mount(watcher, podman):
     assert incident.process["exe_on_host"] is None and incident.process["container_info"] is None
     assert_chain(names(incident))
     assert "innermost (" in gdb(watcher, incident, "bt").stdout
+
+
+def test_the_last_words_are_what_the_container_wrote(watcher, podman):
+    """By podman's log driver for the journal: its lines are of conmon, which is in no unit of the process."""
+    script = "echo 42 orders are open; echo the next is broken >&2; /opt/app/shop-glibc 16384 main; true"
+    options = ("--log-driver", "journald")
+    incident = Crashed(watcher, podman, *options, command=("/bin/sh", "-c", script)).incident
+    spoken = watcher.spoken_incident(incident.process["pid"])
+    words = [json.loads(line) for line in spoken.text("journal.jsonl").splitlines()]
+    said = [word["message"] for word in words if word["source"] == "container"]
+    assert said[:2] == ["42 orders are open", "the next is broken"], words
+    shown = watcher.ctl.run("info", incident.id).stdout
+    assert "the next is broken" in shown, shown
