@@ -6,6 +6,8 @@
 // segments.
 #pragma once
 
+#include "capture/os/isa.h"
+
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -19,8 +21,9 @@ struct CoreSegment {
     std::string_view bytes;
 };
 
-// segments: sorted by address, without overlaps.
-std::string write_core_file(std::string_view notes, const std::vector<CoreSegment> &segments);
+// segments: sorted by address, without overlaps; of i386 all of them within its 4 GiB.
+std::string write_core_file(std::string_view notes, const std::vector<CoreSegment> &segments,
+                            capture::Isa isa = capture::Isa::x86_64);
 // The file is at most this long: core_file_overhead + notes + each segment's bytes and core_segment_overhead.
 inline constexpr std::uint64_t core_file_overhead = 256, core_segment_overhead = 72;
 

@@ -19,15 +19,19 @@ struct CoreFileMapping {
 
 class CoreNotes {
 public:
+    explicit CoreNotes(Isa isa) : isa_(isa) {}
+
     // One note; name is "CORE" for all of them.
     void add(std::uint32_t type, std::string_view description);
     void add_prstatus(const CrashImage &image, const ImageThread &thread); // needs thread.registers
     void add_prpsinfo(const CrashImage &image);
+    void add_siginfo(const CrashImage &image);
     void add_files(const std::vector<CoreFileMapping> &mappings);
 
     const std::string &bytes() const { return bytes_; }
 
 private:
+    Isa isa_;
     std::string bytes_;
 };
 

@@ -1,6 +1,7 @@
 #include "postmortem/image/crash_image.h"
 
 #include "capture/decode/syscalls.h"
+#include "capture/os/auxv.h"
 
 #include <algorithm>
 #include <csignal>
@@ -17,7 +18,35 @@ constexpr std::uint64_t memory_max = 256u << 20, maps_max = 64u << 20, perf_map_
 constexpr std::size_t threads_max = 65536;
 constexpr std::string_view deleted_suffix = " (deleted)"; // as the kernel marks /proc/PID/exe
 
+// As capture/render writes those of a thread that was in 32-bit code.
+user_regs_struct narrow_registers_of(JsonView json) {
+    auto value = [&](const char *name) { return json[name].natural().value_or(0) & UINT32_MAX; };
+    user_regs_struct regs{};
+    regs.rax = value("eax");
+    regs.rbx = value("ebx");
+    regs.rcx = value("ecx");
+    regs.rdx = value("edx");
+    regs.rsi = value("esi");
+    regs.rdi = value("edi");
+    regs.rbp = value("ebp");
+    regs.rsp = value("esp");
+    regs.rip = value("eip");
+    regs.orig_rax = json["orig_eax"].natural().value_or(~0ull); // none: in no system call
+    regs.eflags = value("eflags");
+    regs.cs = value("cs");
+    regs.ss = value("ss");
+    regs.ds = value("ds");
+    regs.es = value("es");
+    regs.fs = value("fs");
+    regs.gs = value("gs");
+    regs.fs_base = value("fs_base");
+    regs.gs_base = value("gs_base");
+    return regs;
+}
+
 user_regs_struct registers_of(JsonView json) {
+    if (json["eip"].present())
+        return narrow_registers_of(json);
     auto value = [&](const char *name) { return json[name].natural().value_or(0); };
     user_regs_struct regs{};
     regs.r15 = value("r15");
@@ -213,16 +242,18 @@ void read_build_ids(const capture::Bundle &bundle, std::vector<ImageModule> &mod
 
 } // namespace
 
+Isa isa_of(const CrashImage &image) {
+    const auto known =
+        std::ranges::find_if(image.threads, [](const ImageThread &t) { return t.registers.has_value(); });
+    const std::uint64_t code = known == image.threads.end() ? 0 : known->registers->cs;
+    if (image.auxv.empty())
+        return code == capture::code_segment_32bit ? Isa::i386 : Isa::x86_64;
+    // a program of the x32 ABI has narrow words and executes 64-bit code
+    return capture::is_narrow_auxv(image.auxv) && code != capture::code_segment_64bit ? Isa::i386 : Isa::x86_64;
+}
+
 std::optional<std::uint64_t> CrashImage::aux(std::uint64_t type) const {
-    std::uint64_t pair[2];
-    for (std::size_t at = 0; at + sizeof pair <= auxv.size(); at += sizeof pair) {
-        std::memcpy(pair, auxv.data() + at, sizeof pair);
-        if (pair[0] == AT_NULL)
-            break;
-        if (pair[0] == type)
-            return pair[1];
-    }
-    return std::nullopt;
+    return capture::auxv_value(auxv, type);
 }
 
 std::string CrashImage::program_path() const {
@@ -261,6 +292,7 @@ Result<CrashImage> read_crash_image(const capture::Bundle &bundle, const Inciden
     std::ranges::stable_partition(image.threads, &ImageThread::is_triggers);
 
     image.auxv = bundle.read("process/auxv", auxv_max).value_or("");
+    image.isa = isa_of(image);
     if (const auto maps = bundle.read("process/maps", maps_max))
         image.maps = capture::Maps::parse(*maps);
     image.maps_whole = !image.maps.empty();

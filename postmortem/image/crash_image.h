@@ -5,6 +5,7 @@
 
 #include "capture/bundle/bundle.h"
 #include "capture/os/address.h"
+#include "capture/os/isa.h"
 #include "capture/os/maps.h"
 #include "postmortem/image/image_memory.h"
 #include "postmortem/read/incident.h"
@@ -20,6 +21,7 @@
 namespace incident::postmortem {
 
 using capture::FileOffset;
+using capture::Isa;
 using capture::LinkAddress;
 using capture::LoadBias;
 using capture::UserAddress;
@@ -27,9 +29,10 @@ using capture::UserAddress;
 struct ImageThread {
     std::uint32_t tid = 0;
     std::string comm;
-    bool is_triggers = false;                  // the incident happened in this thread
-    std::optional<user_regs_struct> registers; // in ptrace(2)'s order; not set: not captured
-    std::string in_call;                       // name of the system call it was in; "" none
+    bool is_triggers = false; // the incident happened in this thread
+    // In ptrace(2)'s order, of a 32-bit process too: eax is rax's lower half. Not set: not captured.
+    std::optional<user_regs_struct> registers;
+    std::string in_call; // name of the system call it was in; "" none
 };
 
 // A file whose code is mapped.
@@ -46,13 +49,14 @@ struct ImageModule {
 };
 
 struct CrashImage {
+    Isa isa = Isa::x86_64; // of the program, as the kernel has started it
     std::uint32_t pid = 0, ppid = 0, uid = 0, gid = 0;
     std::string comm, exe;           // exe: as readlink(/proc/PID/exe), may end in " (deleted)"
     std::vector<std::string> argv;   // "" where unknown
     int signal = 0;                  // the signal that killed it or made the rule fire; 0: none
     std::array<char, 128> siginfo{}; // the kernel's siginfo_t (sigaction(2)); unknown parts are zero
     bool has_siginfo = false;
-    std::string auxv; // pairs of 8-byte words; "" unknown
+    std::string auxv; // pairs of words as wide as the program's; "" unknown
     capture::Maps maps;
     bool maps_whole = false; // every mapping is known; false: only those around the crash
     std::vector<ImageModule> modules;
@@ -68,6 +72,9 @@ struct CrashImage {
     // exe without " (deleted)".
     std::string program_path() const;
 };
+
+// By the auxiliary vector and the code that its threads were in.
+Isa isa_of(const CrashImage &image);
 
 Result<CrashImage> read_crash_image(const capture::Bundle &bundle, const Incident &incident);
 

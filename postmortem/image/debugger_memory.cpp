@@ -43,7 +43,8 @@ std::vector<LinkMapEntry> MemoryBuilder::link_map_entries(const LoadedElf &progr
     // Not without its pages: a debugger would look for a file of that name.
     if (const auto &vdso = modules_.vdso())
         if (const ElfSegment *dynamic = vdso->layout.first(PT_DYNAMIC))
-            entries.push_back({"linux-vdso.so.1", vdso->bias, dynamic->address + vdso->bias});
+            entries.push_back({image_.isa == Isa::i386 ? "linux-gate.so.1" : "linux-vdso.so.1", vdso->bias,
+                               dynamic->address + vdso->bias});
     std::size_t left_out = 0;
     for (std::size_t i = 0; i < image_.modules.size(); ++i) {
         const auto &elf = modules_.all()[i];
@@ -77,13 +78,13 @@ void MemoryBuilder::list_modules() {
     if (const ElfSegment *segment = program->layout.first(PT_DYNAMIC)) {
         dynamic_address = segment->address + program->bias;
         if (program->file) {
-            dynamic = relocated_dynamic(segment_bytes(program->file, *segment, dynamic_max), program->bias);
+            dynamic = relocated_dynamic(segment_bytes(program->file, *segment, dynamic_max), program->bias, image_.isa);
         } else if (segment->memory_size <= dynamic_max) {
             dynamic.resize(segment->memory_size);
             dynamic.resize(image_.memory.read(dynamic_address.value, dynamic));
         }
     }
-    const auto pointer = debug_entry(dynamic);
+    const auto pointer = debug_entry(dynamic, image_.isa);
     std::optional<UserAddress> own;
     if (!pointer && program->file)
         if (const auto symbols = find_symbols(program->file, {"_r_debug"}); !symbols.empty())
@@ -98,19 +99,25 @@ void MemoryBuilder::list_modules() {
     taken.reserve(image_.modules.size());
     for (const ImageModule &module : image_.modules)
         taken.push_back({module.start, module.end});
-    const auto at = unused_address(image_.maps, image_.memory, std::move(taken), link_map_size(entries));
+    const auto at =
+        unused_address(image_.maps, image_.memory, std::move(taken), link_map_size(entries, image_.isa), image_.isa);
     if (!at)
         return note("shared libraries are not listed: no room in the address space");
-    const LinkMap map = make_link_map(entries, *at, modules_.loader_address());
+    const LinkMap map = make_link_map(entries, *at, modules_.loader_address(), image_.isa);
     memory_.over.insert(memory_.over.end(), map.pieces.begin(), map.pieces.end());
     if (pointer)
-        memory_.over.push_back({dynamic_address + *pointer, bytes_of(map.debug_address)});
+        memory_.over.push_back({dynamic_address + *pointer, word_of(map.debug_address.value, image_.isa)});
     else
         memory_.over.push_back({*own, map.debug});
     memory_.under.push_back({dynamic_address, std::move(dynamic)});
 }
 
 void MemoryBuilder::list_threads() {
+    if (image_.isa == Isa::i386) {
+        if (image_.threads.size() > 1)
+            note("glibc's list of threads is not made for a 32-bit process: debuggers show threads by their ids");
+        return;
+    }
     auto list = make_thread_list(image_, modules_);
     if (!list)
         return;
@@ -131,7 +138,7 @@ void MemoryBuilder::add_heads() {
             memory_.under.push_back({load->address + elf->bias, elf_head(elf->file, elf->layout)});
         // where they do not follow the ELF header (patchelf moves them)
         if (const auto address = elf->layout.headers_address()) {
-            std::string headers(elf->layout.headers * sizeof(Elf64_Phdr), '\0');
+            std::string headers(elf->layout.headers_size(), '\0');
             if (elf->file(elf->layout.headers_offset.value, headers))
                 memory_.under.push_back({*address + elf->bias, std::move(headers)});
         }

@@ -12,6 +12,15 @@ bool sums_up(std::uint64_t start, std::uint64_t length) {
     return !__builtin_add_overflow(start, length, &end);
 }
 
+std::optional<Isa> isa_of_header(const Elf64_Ehdr &header) {
+    const unsigned char width = header.e_ident[EI_CLASS];
+    if (width == ELFCLASS64 && header.e_machine == EM_X86_64)
+        return Isa::x86_64;
+    if (width == ELFCLASS32 && header.e_machine == EM_386)
+        return Isa::i386;
+    return std::nullopt; // of the x32 ABI too: ELFCLASS32, EM_X86_64
+}
+
 } // namespace
 
 bool ElfSegment::sane() const {
@@ -60,13 +69,16 @@ Result<ElfLayout> read_elf_layout(const ElfReader &read) {
     const auto header = capture::read_elf_header(read);
     if (!header)
         return fail(header.error());
-    if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_machine != EM_X86_64)
-        return fail("not a 64-bit x86 ELF file");
+    const auto isa = isa_of_header(*header);
+    if (!isa)
+        return fail("neither an x86-64 nor an i386 ELF file");
     if (header->e_type != ET_DYN && header->e_type != ET_EXEC)
         return fail("an ELF file that is neither a program nor a shared object");
     if (header->e_phnum == 0 || header->e_phnum > elf_headers_max)
         return fail("an ELF file with " + std::to_string(header->e_phnum) + " program headers");
     ElfLayout layout;
+    layout.isa = *isa;
+    layout.header_size = header->e_phentsize;
     layout.relocatable = header->e_type == ET_DYN;
     layout.entry = LinkAddress(header->e_entry);
     layout.headers_offset = FileOffset(header->e_phoff);
@@ -98,7 +110,7 @@ std::string elf_head(const ElfReader &read, const ElfLayout &layout) {
     const ElfSegment *load = layout.load_of_offset(FileOffset());
     if (!load)
         return "";
-    std::uint64_t end = std::max(page_size, layout.headers_offset.value + layout.headers * sizeof(Elf64_Phdr));
+    std::uint64_t end = std::max(page_size, layout.headers_offset.value + layout.headers_size());
     for (const ElfSegment &segment : layout.segments)
         if (segment.type == PT_NOTE && segment.offset.value + segment.file_size <= elf_head_max)
             end = std::max(end, segment.offset.value + segment.file_size);

@@ -4,6 +4,7 @@
 
 #include "capture/os/address.h"
 #include "capture/os/elf_headers.h"
+#include "capture/os/isa.h"
 
 #include <cstdint>
 #include <functional>
@@ -15,6 +16,7 @@
 namespace incident::postmortem {
 
 using capture::FileOffset;
+using capture::Isa;
 using capture::LinkAddress;
 using capture::LoadBias;
 using capture::UserAddress;
@@ -31,11 +33,15 @@ struct ElfSegment {
 };
 
 struct ElfLayout {
+    Isa isa = Isa::x86_64;
     bool relocatable = false; // ET_DYN: shared object or position-independent executable; false: ET_EXEC
     LinkAddress entry;
     FileOffset headers_offset; // of the program headers
     std::uint16_t headers = 0;
+    std::uint16_t header_size = 0;    // of each
     std::vector<ElfSegment> segments; // all program headers that are sane()
+
+    std::uint64_t headers_size() const { return std::uint64_t{headers} * header_size; }
 
     const ElfSegment *first(std::uint32_t type) const;
     // The PT_LOAD that maps a byte of the file.
@@ -52,7 +58,7 @@ struct ElfLayout {
 using capture::ElfReader;
 using capture::reader_of;
 
-// Returns an Error if it is not a 64-bit little-endian x86 ELF file that can be executed or loaded.
+// Returns an Error if it is not an x86-64 or i386 ELF file that can be executed or loaded.
 Result<ElfLayout> read_elf_layout(const ElfReader &read);
 
 // A segment's bytes in the file; "" if they cannot be read or are more than `most`.

@@ -9,35 +9,52 @@ namespace incident::postmortem {
 
 namespace {
 
-std::vector<Elf64_Shdr> sections_of(const ElfReader &read) {
-    const auto header = capture::read_elf_header(read);
-    if (!header || header->e_shentsize != sizeof(Elf64_Shdr) || header->e_shnum > elf_sections_max)
+struct Section {
+    std::uint32_t type = 0, link = 0;
+    std::uint64_t offset = 0, size = 0;
+};
+
+// The structures of <elf.h> for a file of one width.
+struct WideTables {
+    using Shdr = Elf64_Shdr;
+    using Sym = Elf64_Sym;
+};
+struct NarrowTables {
+    using Shdr = Elf32_Shdr;
+    using Sym = Elf32_Sym;
+};
+
+template <typename Format> std::vector<Section> sections_of(const ElfReader &read, const Elf64_Ehdr &header) {
+    using Shdr = typename Format::Shdr;
+    if (header.e_shentsize != sizeof(Shdr) || header.e_shnum > elf_sections_max)
         return {};
-    std::vector<Elf64_Shdr> sections(header->e_shnum);
-    if (!read(header->e_shoff, {reinterpret_cast<char *>(sections.data()), sections.size() * sizeof(Elf64_Shdr)}))
-        sections.clear();
+    std::vector<Shdr> found(header.e_shnum);
+    if (!read(header.e_shoff, {reinterpret_cast<char *>(found.data()), found.size() * sizeof(Shdr)}))
+        return {};
+    std::vector<Section> sections;
+    for (const Shdr &section : found)
+        sections.push_back({section.sh_type, section.sh_link, section.sh_offset, section.sh_size});
     return sections;
 }
 
-std::string section_bytes(const ElfReader &read, const Elf64_Shdr &section) {
-    if (section.sh_type == SHT_NOBITS || section.sh_size > symbol_table_max)
+std::string section_bytes(const ElfReader &read, const Section &section) {
+    if (section.type == SHT_NOBITS || section.size > symbol_table_max)
         return "";
-    std::string bytes(section.sh_size, '\0');
-    return read(section.sh_offset, bytes) ? bytes : "";
+    std::string bytes(section.size, '\0');
+    return read(section.offset, bytes) ? bytes : "";
 }
 
-} // namespace
+using Found = std::map<std::string, LinkAddress, std::less<>>;
 
-std::map<std::string, LinkAddress, std::less<>> find_symbols(const ElfReader &read,
-                                                             const std::vector<std::string_view> &names) {
-    std::map<std::string, LinkAddress, std::less<>> found;
-    const std::vector<Elf64_Shdr> sections = sections_of(read);
-    for (const Elf64_Shdr &section : sections) {
-        if ((section.sh_type != SHT_SYMTAB && section.sh_type != SHT_DYNSYM) || section.sh_link >= sections.size())
+template <typename Format>
+Found symbols_of(const ElfReader &read, const Elf64_Ehdr &header, const std::vector<std::string_view> &names) {
+    Found found;
+    const std::vector<Section> sections = sections_of<Format>(read, header);
+    for (const Section &section : sections) {
+        if ((section.type != SHT_SYMTAB && section.type != SHT_DYNSYM) || section.link >= sections.size())
             continue;
-        const std::string symbols = section_bytes(read, section),
-                          strings = section_bytes(read, sections[section.sh_link]);
-        Elf64_Sym symbol;
+        const std::string symbols = section_bytes(read, section), strings = section_bytes(read, sections[section.link]);
+        typename Format::Sym symbol;
         for (std::size_t at = 0; at + sizeof symbol <= symbols.size() && found.size() < names.size();
              at += sizeof symbol) {
             std::memcpy(&symbol, symbols.data() + at, sizeof symbol);
@@ -50,6 +67,16 @@ std::map<std::string, LinkAddress, std::less<>> find_symbols(const ElfReader &re
         }
     }
     return found;
+}
+
+} // namespace
+
+Found find_symbols(const ElfReader &read, const std::vector<std::string_view> &names) {
+    const auto header = capture::read_elf_header(read);
+    if (!header)
+        return {};
+    return header->e_ident[EI_CLASS] == ELFCLASS64 ? symbols_of<WideTables>(read, *header, names)
+                                                   : symbols_of<NarrowTables>(read, *header, names);
 }
 
 } // namespace incident::postmortem

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "capture/os/address.h"
+#include "capture/os/isa.h"
 #include "capture/os/maps.h"
 #include "postmortem/image/image_memory.h"
 #include "postmortem/image/made_memory.h"
@@ -29,20 +30,22 @@ struct LinkMap {
     std::vector<MadeMemory> pieces; // the debug one among them
 };
 
-std::uint64_t link_map_size(const std::vector<LinkMapEntry> &entries);
+std::uint64_t link_map_size(const std::vector<LinkMapEntry> &entries, capture::Isa isa);
 // Makes the list for `link_map_size` unused bytes at `at`, the start of a page. `loader` is ld.so's address; 0 none.
-LinkMap make_link_map(const std::vector<LinkMapEntry> &entries, capture::UserAddress at, capture::UserAddress loader);
+LinkMap make_link_map(const std::vector<LinkMapEntry> &entries, capture::UserAddress at, capture::UserAddress loader,
+                      capture::Isa isa);
 
 // The lowest page with `size` bytes that are not mapped, not known, and not in `taken`.
 struct AddressRange {
     capture::UserAddress start, end;
 };
 std::optional<capture::UserAddress> unused_address(const capture::Maps &maps, const ImageMemory &memory,
-                                                   std::vector<AddressRange> taken, std::uint64_t size);
+                                                   std::vector<AddressRange> taken, std::uint64_t size,
+                                                   capture::Isa isa = capture::Isa::x86_64);
 
 // Turns the .dynamic of a program's file into what ld.so leaves in memory: addresses are moved by the bias.
-std::string relocated_dynamic(std::string dynamic, capture::LoadBias bias);
+std::string relocated_dynamic(std::string dynamic, capture::LoadBias bias, capture::Isa isa = capture::Isa::x86_64);
 // The offset of DT_DEBUG's value in it; not set if it has none.
-std::optional<std::size_t> debug_entry(std::string_view dynamic);
+std::optional<std::size_t> debug_entry(std::string_view dynamic, capture::Isa isa = capture::Isa::x86_64);
 
 } // namespace incident::postmortem

@@ -15,10 +15,12 @@ ElfReader reader_of(const ImageMemory &memory, UserAddress address) {
 }
 
 Result<LoadedElf> loaded(ElfReader file, bool verified, const ElfReader &memory, UserAddress start,
-                         FileOffset first_offset) {
+                         FileOffset first_offset, Isa isa) {
     auto layout = read_elf_layout(file ? file : memory);
     if (!layout)
         return fail(layout.error());
+    if (layout->isa != isa)
+        return fail(isa == Isa::i386 ? "a 64-bit file in a 32-bit process" : "a 32-bit file in a 64-bit process");
     const auto bias = layout->bias(start, first_offset);
     if (!bias)
         return fail("its program headers do not agree with where it is mapped");
@@ -44,7 +46,8 @@ LoadedModules::LoadedModules(const CrashImage &image, const std::vector<ModuleFi
         }
     find_loader();
     if (const auto vdso = image.aux(AT_SYSINFO_EHDR); vdso && image.memory.word(*vdso))
-        if (auto elf = loaded({}, false, reader_of(image.memory, UserAddress(*vdso)), UserAddress(*vdso), FileOffset()))
+        if (auto elf = loaded({}, false, reader_of(image.memory, UserAddress(*vdso)), UserAddress(*vdso), FileOffset(),
+                              image.isa))
             vdso_ = std::move(*elf);
 }
 
@@ -58,7 +61,7 @@ std::string LoadedModules::load(std::size_t i, const std::vector<ModuleFile> &fi
     if (!has_file && (!memory || !image_.memory.word(module.start.value)))
         return problem.empty() ? "neither its file nor its ELF header in memory is known" : problem;
     auto elf = loaded(has_file ? postmortem::reader_of(files[i].file.get()) : ElfReader(),
-                      has_file && files[i].verified, memory, module.start, module.first_offset);
+                      has_file && files[i].verified, memory, module.start, module.first_offset, image_.isa);
     if (elf && has_file && files[i].kept)
         elf->file = {}; // of the bytes between its headers and tables it has none
     if (elf)

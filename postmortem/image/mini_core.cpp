@@ -1,5 +1,6 @@
 #include "postmortem/image/mini_core.h"
 
+#include "capture/os/auxv.h"
 #include "postmortem/image/core_file.h"
 #include "postmortem/image/core_memory.h"
 #include "postmortem/image/core_notes.h"
@@ -14,8 +15,6 @@
 namespace incident::postmortem {
 
 namespace {
-
-constexpr std::uint64_t cs_32bit = 0x23; // __USER32_CS, arch/x86/include/asm/segment.h
 
 const std::string too_large =
     " are left out: the file would be larger than " + std::to_string(mini_core_max >> 20) + " MiB";
@@ -51,20 +50,29 @@ private:
     std::vector<CoreFileMapping> file_mappings();
 
     void add_captured(CoreMemory &memory);
+    // False, and counted: an address that the core's format cannot hold.
+    bool in_reach(std::uint64_t address, std::uint64_t length) {
+        const bool in = address <= word_mask(image_.isa) && length <= word_mask(image_.isa) - address;
+        out_of_reach_ += !in;
+        return in;
+    }
 
     void note(std::string text) { notes_.push_back(std::move(text)); }
 
     const CrashImage &image_;
     std::vector<std::string> &notes_;
     LoadedModules modules_;
+    std::size_t out_of_reach_ = 0;
 };
 
 // The auxiliary vector. If none was captured, it is made: debuggers find the program and its interpreter by it.
 std::string CoreBuilder::auxv() {
     if (!image_.auxv.empty())
-        return image_.auxv.substr(0, image_.auxv.size() & ~(sizeof(Elf64_auxv_t) - 1));
+        return image_.auxv.substr(0, image_.auxv.size() & ~(2 * word_bytes(image_.isa) - 1));
     std::string words;
-    auto add = [&](std::uint64_t type, std::uint64_t value) { (words += bytes_of(type)) += bytes_of(value); };
+    auto add = [&](std::uint64_t type, std::uint64_t value) {
+        (words += word_of(type, image_.isa)) += word_of(value, image_.isa);
+    };
     const LoadedElf *program = modules_.executable_elf();
     const auto headers = program ? program->layout.headers_address() : std::nullopt;
     if (!headers)
@@ -72,7 +80,7 @@ std::string CoreBuilder::auxv() {
     note("no auxiliary vector was captured: the one here was made from the mappings");
     add(AT_PAGESZ, page_size);
     add(AT_PHDR, (*headers + program->bias).value);
-    add(AT_PHENT, sizeof(Elf64_Phdr));
+    add(AT_PHENT, program->layout.header_size);
     add(AT_PHNUM, program->layout.headers);
     add(AT_BASE, modules_.loader_address().value);
     add(AT_ENTRY, (program->layout.entry + program->bias).value);
@@ -87,7 +95,7 @@ std::vector<CoreFileMapping> CoreBuilder::file_mappings() {
     std::vector<CoreFileMapping> rows;
     std::uint64_t size = 0, left_out = 0, changed = 0;
     for (const capture::Mapping &mapping : image_.maps.all()) {
-        if (!mapping.is_file())
+        if (!mapping.is_file() || mapping.end.value > word_mask(image_.isa))
             continue;
         if (!modules_.as_in_file(mapping)) {
             ++changed;
@@ -111,7 +119,7 @@ std::vector<CoreFileMapping> CoreBuilder::file_mappings() {
 }
 
 CoreNotes CoreBuilder::core_notes() {
-    CoreNotes notes;
+    CoreNotes notes(image_.isa);
     bool first = true;
     std::size_t unknown = 0;
     for (const ImageThread &thread : image_.threads) {
@@ -126,7 +134,7 @@ CoreNotes CoreBuilder::core_notes() {
             note("the thread it happened in is left out: its registers are not known");
         notes.add_prpsinfo(image_);
         if (image_.has_siginfo)
-            notes.add(NT_SIGINFO, {image_.siginfo.data(), image_.siginfo.size()});
+            notes.add_siginfo(image_);
         if (const std::string words = auxv(); !words.empty())
             notes.add(NT_AUXV, words);
         if (const auto files = file_mappings(); !files.empty())
@@ -151,6 +159,7 @@ void CoreBuilder::add_captured(CoreMemory &memory) {
             others.push_back(&piece);
     order.insert(order.begin() + (order.empty() ? 0 : 1), others.begin(), others.end());
     std::size_t left_out_stacks = 0, left_out = 0;
+    std::erase_if(order, [&](const Piece *piece) { return !in_reach(piece->first, piece->second.size()); });
     for (const Piece *piece : order)
         if (!memory.add(piece->first, piece->second))
             ++(stacks.contains(piece) ? left_out_stacks : left_out);
@@ -174,16 +183,20 @@ Result<std::string> CoreBuilder::build() {
         memory.begins(*image_.aux(AT_SYSINFO_EHDR));
     memory.allow(cost_of(made.over));
     for (const MadeMemory &piece : made.over)
-        memory.add(piece.address.value, piece.bytes);
+        if (in_reach(piece.address.value, piece.bytes.size()))
+            memory.add(piece.address.value, piece.bytes);
     memory.allow(room - for_gaps);
     add_captured(memory);
     memory.allow(for_gaps);
     std::size_t left_out = 0;
     for (const MadeMemory &piece : made.under)
-        left_out += !memory.add(piece.address.value, piece.bytes);
+        left_out += in_reach(piece.address.value, piece.bytes.size()) && !memory.add(piece.address.value, piece.bytes);
     if (left_out)
         note(std::to_string(left_out) + " pieces of ELF headers and glibc's list of threads" + too_large);
-    return write_core_file(notes.bytes(), memory.segments(image_.maps));
+    if (out_of_reach_)
+        note(std::to_string(out_of_reach_) +
+             " pieces of memory are left out: a 32-bit core has no addresses beyond 4 GiB");
+    return write_core_file(notes.bytes(), memory.segments(image_.maps), image_.isa);
 }
 
 } // namespace
@@ -193,8 +206,10 @@ Result<MiniCore> make_mini_core(const CrashImage &image, const std::vector<Modul
         std::ranges::find_if(image.threads, [](const ImageThread &thread) { return thread.registers.has_value(); });
     if (first == image.threads.end())
         return fail("no thread's registers are known");
-    if (first->registers->cs == cs_32bit)
-        return fail("a 32-bit process: cores are written of 64-bit ones");
+    if (image.isa == Isa::x86_64 && capture::is_narrow_auxv(image.auxv))
+        return fail("a process of the x32 ABI: cores are written of x86-64 and of i386 ones");
+    if (image.isa == Isa::x86_64 && first->registers->cs == capture::code_segment_32bit)
+        return fail("a 64-bit process in 32-bit code: cores are written of those in code of their own width");
     MiniCore core;
     auto bytes = CoreBuilder(image, files, core.notes).build();
     if (!bytes)

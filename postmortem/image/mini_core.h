@@ -17,7 +17,7 @@ struct MiniCore {
 
 // `files` come from open_module_files(image). The same image and files give the same bytes. Call it only where a crash
 // does no harm, because it parses the files' headers. Returns an Error if no thread's registers are known, or for a
-// 32-bit process.
+// process of the x32 ABI.
 Result<MiniCore> make_mini_core(const CrashImage &image, const std::vector<ModuleFile> &files);
 
 inline constexpr std::uint64_t mini_core_max = 64u << 20;           // bytes of the file

@@ -29,6 +29,7 @@ TEST_PACKAGES=(
     postgresql-15 elfutils debuginfod dwz lldb libc6-dbg python3-prometheus-client
     systemd-journal-remote # makes journals with the entries that a test needs
     libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0
+    gcc-multilib g++-multilib # 32-bit programs
     python3-greenlet # coroutines that a program may load at any time
     musl-tools # another C library, without unwind information
     podman runc busybox-static systemd-container # containers, of images that are made here

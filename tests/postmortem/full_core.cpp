@@ -1,9 +1,11 @@
 #include "full_core.h"
 
 #include "capture/collect/collect.h"
+#include "capture/os/elf_headers.h"
 #include "capture/os/unique_fd.h"
 
 #include <algorithm>
+#include <csignal>
 #include <cstring>
 #include <elf.h>
 #include <fcntl.h>
@@ -21,13 +23,60 @@ template <typename T> T object_at(std::string_view bytes, std::size_t at) {
 }
 
 template <typename Visit> void each_segment(std::string_view core, Visit visit) {
-    const auto header = object_at<Elf64_Ehdr>(core, 0);
-    for (std::size_t i = 0; i < header.e_phnum; ++i)
-        visit(object_at<Elf64_Phdr>(core, header.e_phoff + i * sizeof(Elf64_Phdr)));
+    const capture::ElfReader read =
+        capture::reader_of_head({reinterpret_cast<const std::uint8_t *>(core.data()), core.size()});
+    if (const auto header = capture::read_elf_header(read))
+        for (const Elf64_Phdr &segment : capture::read_program_headers(read, *header, header->e_phnum))
+            visit(segment);
+}
+
+// elf_prstatus and elf_prpsinfo of an i386 core: sizes and offsets as gdb's bfd has them (bfd/elf32-i386.c).
+constexpr std::size_t prstatus32_size = 144, prpsinfo32_size = 124;
+
+ImageThread thread32(std::string_view text) {
+    const auto word = [&](std::size_t i) { return object_at<std::uint32_t>(text, 72 + 4 * i); };
+    ImageThread thread;
+    thread.tid = object_at<std::uint32_t>(text, 24);
+    user_regs_struct &r = thread.registers.emplace();
+    r.rbx = word(0), r.rcx = word(1), r.rdx = word(2), r.rsi = word(3), r.rdi = word(4), r.rbp = word(5);
+    r.rax = word(6), r.ds = word(7), r.es = word(8), r.fs = word(9), r.gs = word(10), r.orig_rax = word(11);
+    r.rip = word(12), r.cs = word(13), r.eflags = word(14), r.rsp = word(15), r.ss = word(16);
+    return thread;
+}
+
+std::string text_at(std::string_view bytes, std::size_t at, std::size_t most) {
+    const std::string_view room = bytes.substr(at, most);
+    return std::string(room.substr(0, room.find('\0')));
+}
+
+// Its union begins behind three numbers, without padding.
+siginfo_t siginfo32(std::string_view text) {
+    siginfo_t info{};
+    std::memcpy(&info, text.data(), 12);
+    const std::uintptr_t address = object_at<std::uint32_t>(text, 12);
+    std::memcpy(&info.si_addr, &address, sizeof address);
+    return info;
 }
 
 void read_note(std::uint32_t type, std::string_view text, CrashImage &image) {
-    if (type == NT_PRSTATUS) {
+    if (type == NT_PRSTATUS && text.size() == prstatus32_size) {
+        ImageThread thread = thread32(text);
+        thread.is_triggers = image.threads.empty();
+        if (thread.is_triggers)
+            image.signal = object_at<std::int16_t>(text, 12);
+        image.isa = Isa::i386;
+        image.threads.push_back(thread);
+    } else if (type == NT_PRPSINFO && text.size() == prpsinfo32_size) {
+        image.pid = object_at<std::uint32_t>(text, 12);
+        image.ppid = object_at<std::uint32_t>(text, 16);
+        image.comm = text_at(text, 28, 16);
+        image.argv = {text_at(text, 44, 80)};
+    } else if (type == NT_SIGINFO && image.isa == Isa::i386) {
+        const siginfo_t info = siginfo32(text);
+        if (!image.has_siginfo)
+            std::memcpy(image.siginfo.data(), &info, sizeof info);
+        image.has_siginfo = true;
+    } else if (type == NT_PRSTATUS) {
         const auto status = object_at<elf_prstatus>(text, 0);
         ImageThread thread;
         thread.tid = static_cast<std::uint32_t>(status.pr_pid);

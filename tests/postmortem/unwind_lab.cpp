@@ -31,6 +31,7 @@ user_regs_struct registers_of_json(JsonView json) {
     r.r9 = value("r9"), r.r8 = value("r8"), r.rax = value("rax"), r.rcx = value("rcx");
     r.rdx = value("rdx"), r.rsi = value("rsi"), r.rdi = value("rdi"), r.rip = value("rip");
     r.rsp = value("rsp"), r.eflags = value("eflags"), r.fs_base = value("fs_base"), r.gs_base = value("gs_base");
+    r.cs = value("cs");
     return r;
 }
 
@@ -55,6 +56,7 @@ CrashImage image_of(const std::filesystem::path &dir) {
                                  registers_of_json(thread["registers"]), ""});
     });
     std::ranges::stable_partition(image.threads, &ImageThread::is_triggers);
+    image.isa = isa_of(image);
     image.modules = modules_of_maps(image.maps);
     return image;
 }

@@ -10,6 +10,8 @@ STACK_MAX = int(gdb.convenience_variable("stack_max"))
 WINDOW = 256
 REGISTERS = ("r15 r14 r13 r12 rbp rbx r11 r10 r9 r8 rax rcx rdx rsi rdi orig_rax rip cs eflags rsp ss "
              "fs_base gs_base ds es fs gs").split()
+NARROW = {"rbp": "ebp", "rbx": "ebx", "rax": "eax", "rcx": "ecx", "rdx": "edx", "rsi": "esi", "rdi": "edi",
+          "orig_rax": "orig_eax", "rip": "eip", "rsp": "esp"}
 
 inferior = gdb.selected_inferior()
 with open(f"/proc/{inferior.pid}/maps") as file:
@@ -36,11 +38,24 @@ def add(start, end):
 
 
 crashed = gdb.selected_thread()
+is_narrow = gdb.newest_frame().architecture().name().startswith("i386") and "x86-64" not in \
+    gdb.newest_frame().architecture().name()
+
+
+def value_of(frame, name):
+    if not is_narrow:
+        return int(frame.read_register(name)) & (1 << 64) - 1
+    try:
+        return int(frame.read_register(NARROW.get(name, name))) & (1 << 32) - 1
+    except ValueError:
+        return 0  # it has none of that name
+
+
 threads = []
 for thread in inferior.threads():
     thread.switch()
     frame = gdb.newest_frame()
-    registers = {name: int(frame.read_register(name)) & (1 << 64) - 1 for name in REGISTERS}
+    registers = {name: value_of(frame, name) for name in REGISTERS}
     threads.append({"tid": thread.ptid[1], "crashed": thread == crashed, "registers": registers})
     for low, high, _ in spans:
         if low <= registers["rsp"] < high:
