@@ -23,12 +23,15 @@ bool X86Instruction::writes_any_of(std::span<const ZydisRegister> registers) con
     });
 }
 
-std::optional<X86Instruction> decode_x86(std::span<const std::byte> code) {
-    static const ZydisDecoder decoder = [] {
+std::optional<X86Instruction> decode_x86(std::span<const std::byte> code, Isa isa) {
+    const auto decoder_of = [](ZydisMachineMode mode, ZydisStackWidth width) {
         ZydisDecoder made;
-        ZydisDecoderInit(&made, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+        ZydisDecoderInit(&made, mode, width);
         return made;
-    }();
+    };
+    static const ZydisDecoder wide = decoder_of(ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+    static const ZydisDecoder narrow = decoder_of(ZYDIS_MACHINE_MODE_LEGACY_32, ZYDIS_STACK_WIDTH_32);
+    const ZydisDecoder &decoder = isa == Isa::i386 ? narrow : wide;
     X86Instruction decoded;
     if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, code.data(), code.size(), &decoded, decoded.operands.data())))
         return std::nullopt;

@@ -1,5 +1,7 @@
-// The machine instruction of x86-64 that begins some bytes, as Zydis decodes it.
+// The machine instruction of x86-64 or i386 that begins some bytes, as Zydis decodes it.
 #pragma once
+
+#include "capture/os/isa.h"
 
 #include <Zydis/Decoder.h>
 
@@ -24,9 +26,9 @@ struct X86Instruction : ZydisDecodedInstruction {
 };
 
 // nullopt: not an instruction, or it goes on beyond the bytes.
-std::optional<X86Instruction> decode_x86(std::span<const std::byte> code);
-template <typename Bytes> std::optional<X86Instruction> decode_x86(const Bytes &code) {
-    return decode_x86(std::as_bytes(std::span(code)));
+std::optional<X86Instruction> decode_x86(std::span<const std::byte> code, Isa isa = Isa::x86_64);
+template <typename Bytes> std::optional<X86Instruction> decode_x86(const Bytes &code, Isa isa = Isa::x86_64) {
+    return decode_x86(std::as_bytes(std::span(code)), isa);
 }
 
 } // namespace incident::capture

@@ -104,14 +104,14 @@ private:
     }
 
     void in_register(std::uint64_t number, const TypeDescription &type, Argument &argument) const {
-        if (number >= register_names.size()) {
+        if (number >= context_.registers.size()) {
             argument.how = "in a register that is not captured";
             return;
         }
-        argument.how = fmt::format("in {}", register_names[number]);
+        argument.how = fmt::format("in {}", register_name(static_cast<unsigned>(number), context_.memory.isa()));
         if (!context_.registers[number])
             argument.how += ", which is not known there";
-        else if (type.bytes && *type.bytes > sizeof(std::uint64_t))
+        else if (type.bytes && *type.bytes > capture::word_bytes(context_.memory.isa()))
             argument.how += ", too large for a value";
         else
             argument.value = cut(*context_.registers[number], type);

@@ -12,10 +12,6 @@ Location cfa_location(Dwarf_Frame *frame, const ExpressionContext &context) {
     return compute({code, count}, context);
 }
 
-bool is_preserved(unsigned number) {
-    return number == dwarf_rbx || number == dwarf_rbp || (number >= 12 && number <= 15);
-}
-
 struct Value {
     std::optional<std::uint64_t> value;
     bool undefined = false; // the rules say so
@@ -25,16 +21,20 @@ struct Value {
 // What the rules say the caller had in a register.
 Value caller_register(Dwarf_Frame *frame, unsigned number, const Registers &registers,
                       const ExpressionContext &context) {
+    const Isa isa = context.memory.isa();
+    const auto dwarf_number = number_of(number, isa);
+    if (!dwarf_number)
+        return {};
     Dwarf_Op room[3], *code = nullptr;
     std::size_t count = 0;
-    if (dwarf_frame_register(frame, static_cast<int>(number), room, &code, &count) != 0)
+    if (dwarf_frame_register(frame, *dwarf_number, room, &code, &count) != 0)
         return {std::nullopt, false, {Location::Kind::unknown, 0, "its unwind information is broken", std::nullopt}};
     if (count == 0) { // libdw.h: null says same value, else undefined
         // Its default rules for x86-64 mistake %rax for %rbx (elfutils backends/x86_64_cfi.c); a function that
         // really loses %rbx has no caller.
-        const bool undefined = code && number != dwarf_rbx;
-        // Without a rule it is the caller's only if a callee has to preserve it (psABI, 3.2.1).
-        return {!undefined && is_preserved(number) ? registers[number] : std::nullopt, undefined, {}};
+        const bool undefined = code && (number != dwarf_rbx || isa == Isa::i386);
+        // Without a rule it is the caller's only if a callee has to preserve it.
+        return {!undefined && is_preserved(number, isa) ? registers[number] : std::nullopt, undefined, {}};
     }
     Location at = locate({code, count}, context);
     switch (at.kind) {
@@ -75,15 +75,17 @@ CfiStep step_by_cfi(Dwarf_Frame *frame, const Registers &registers, ProcessMemor
     CfiStep step;
     ExpressionContext context{registers, memory, bias, std::nullopt, {}};
     // First, for where the rules say that there is none, the rest of them need not make sense.
-    const int return_register = dwarf_frame_info(frame, nullptr, nullptr, nullptr);
-    if (return_register < 0 || static_cast<std::size_t>(return_register) >= registers.size()) {
+    const int return_number = dwarf_frame_info(frame, nullptr, nullptr, nullptr);
+    const unsigned return_register =
+        return_number < 0 ? no_place : place_of(static_cast<unsigned>(return_number), memory.isa());
+    if (return_register == no_place) {
         step.why = "its unwind information is broken";
         return step;
     }
     const Location cfa = cfa_location(frame, context);
     if (cfa.kind == Location::Kind::computed)
         context.cfa = step.cfa = cfa.value;
-    const Value back = caller_register(frame, static_cast<unsigned>(return_register), registers, context);
+    const Value back = caller_register(frame, return_register, registers, context);
     if (back.undefined) {
         step.kind = CfiStep::Kind::outermost;
         return step;

@@ -83,19 +83,22 @@ std::optional<Interrupted> interrupted_by_handler(const ImageThread &thread, con
         return std::nullopt;
     const auto walked = static_cast<std::size_t>(trampoline - frames.begin()) + 1;
     const auto shown = std::ranges::find(stack.sources, walked, &FrameSource::walked);
-    auto siginfo = siginfo_of_sigframe(*trampoline->registers[dwarf_rsp], modules);
+    const std::uint64_t at = *trampoline->registers[dwarf_rsp];
+    const Sigreturn kind = sigreturn_at(trampoline->ip.value, modules);
+    auto siginfo = siginfo_of_sigframe(at, kind, modules);
     // Without SA_SIGINFO only the page fault's address is known, and not which signal the handler is for.
-    const auto page_fault = page_fault_of_sigframe(*trampoline->registers[dwarf_rsp], modules);
+    const auto page_fault = page_fault_of_sigframe(at, kind, modules);
     if (page_fault &&
         !(siginfo && siginfo->address == *page_fault && (siginfo->signal == SIGSEGV || siginfo->signal == SIGBUS)))
         siginfo = FrameSiginfo{0, 0, *page_fault};
-    const auto registers = registers_of_sigframe_whole(*trampoline->registers[dwarf_rsp], modules);
+    const auto registers = registers_of_sigframe_whole(at, kind, modules);
     if (shown == stack.sources.end() || !siginfo || !registers)
         return std::nullopt;
     Interrupted interrupted;
     interrupted.frame = static_cast<unsigned>(shown - stack.sources.begin());
-    for (unsigned number = 0; number < register_names.size(); ++number)
-        interrupted.registers[std::string(register_names[number])] = *(*registers)[number];
+    for (unsigned place = 0; place < registers->size(); ++place)
+        if (const std::string_view name = register_name(place, modules.isa()); !name.empty())
+            interrupted.registers[std::string(name)] = *(*registers)[place];
     interrupted.signal = siginfo->signal;
     interrupted.code = siginfo->code;
     interrupted.address = siginfo->address;
@@ -143,7 +146,8 @@ void analyse_in_child(const CrashImage &image, std::vector<ModuleInput> inputs, 
     elf_version(EV_CURRENT);
     Answers answers(answer, progress);
     ModuleSet modules(image, std::move(inputs), options.debug_root, answers.progress(),
-                      options.this_boot ? std::string(capture::own_vdso()) : "");
+                      // the 64-bit one
+                      options.this_boot && image.isa == Isa::x86_64 ? std::string(capture::own_vdso()) : "");
     StackNamer namer(modules);
     std::vector<bool> said(modules.size());
     const auto say_modules = [&](bool all) {

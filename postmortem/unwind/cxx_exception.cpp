@@ -1,4 +1,5 @@
-// Layouts: gcc's libstdc++-v3/libsupc++/unwind-cxx.h, on x86-64.
+// Layouts: gcc's libstdc++-v3/libsupc++/unwind-cxx.h, on x86-64.  On i386 words are 4 bytes, and the header, which is
+// aligned to 16, begins at 48.
 //
 //   struct __cxa_exception {             // offset
 //     std::type_info *exceptionType;     //  0
@@ -26,7 +27,7 @@ namespace incident::postmortem {
 namespace {
 
 constexpr std::uint64_t gnu_cxx = 0x474e5543432b2b00, gnu_cxx_dependent = gnu_cxx | 1; // "GNUCC++\0"
-constexpr std::uint64_t unwind_header = 80, unwind_header_bytes = 32, reference_count = 16;
+constexpr std::uint64_t unwind_header_bytes = 32, reference_count = 16;
 constexpr std::size_t type_name_max = 1024, what_max = 1024; // bytes
 
 constexpr std::array<std::string_view, 4> throwers{"__cxa_throw", "__cxa_rethrow", "std::rethrow_exception",
@@ -47,17 +48,21 @@ struct Thrown {
     std::uint64_t type = 0, object = 0;
 };
 
+std::uint64_t unwind_header(const ModuleSet &modules) {
+    return modules.isa() == Isa::i386 ? 48 : 80;
+}
+
 // header: where an _Unwind_Exception may be.
 std::optional<Thrown> thrown_at(ModuleSet &modules, std::uint64_t header) {
-    const auto kind = modules.word(header);
+    const auto kind = modules.number(header, sizeof gnu_cxx);
     if (kind == gnu_cxx) {
-        const auto type = modules.word(header - unwind_header);
+        const auto type = modules.word(header - unwind_header(modules));
         return type ? std::optional(Thrown{*type, header + unwind_header_bytes}) : std::nullopt;
     }
     if (kind != gnu_cxx_dependent)
         return std::nullopt;
-    const auto primary = modules.word(header - unwind_header);
-    const auto type = primary ? modules.word(*primary - unwind_header_bytes - unwind_header) : std::nullopt;
+    const auto primary = modules.word(header - unwind_header(modules));
+    const auto type = primary ? modules.word(*primary - unwind_header_bytes - unwind_header(modules)) : std::nullopt;
     return type ? std::optional(Thrown{*type, *primary}) : std::nullopt;
 }
 
@@ -78,7 +83,7 @@ std::string name_of_type(ModuleSet &modules, std::uint64_t type) {
     if (std::string name = name_by_symbol(modules, type); !name.empty())
         return name;
     // class type_info { vptr; const char *__name; … }
-    const auto name = modules.word(type + 8);
+    const auto name = modules.word(type + capture::word_bytes(modules.isa()));
     const auto text = name ? modules.text(*name, type_name_max) : std::nullopt;
     return text ? type_name_of_typeinfo(*text) : "";
 }
@@ -86,11 +91,11 @@ std::string name_of_type(ModuleSet &modules, std::uint64_t type) {
 // The function keeps the exception in one of the registers it has saved to use them: as the header, or where
 // it begins, or as what was thrown.  Its class proves it.
 std::optional<Exception> in_registers(ModuleSet &modules, const WalkFrame &frame) {
+    const std::uint64_t header = unwind_header(modules);
     for (unsigned number = 0; number < dwarf_rip; ++number) {
         if (!frame.saved[number] || !frame.registers[number])
             continue;
-        for (const std::uint64_t from :
-             {std::uint64_t{0}, unwind_header, unwind_header + reference_count, 0 - unwind_header_bytes}) {
+        for (const std::uint64_t from : {std::uint64_t{0}, header, header + reference_count, 0 - unwind_header_bytes}) {
             const auto thrown = thrown_at(modules, *frame.registers[number] + from);
             if (!thrown)
                 continue;
@@ -99,7 +104,7 @@ std::optional<Exception> in_registers(ModuleSet &modules, const WalkFrame &frame
             if (exception.type.empty())
                 continue;
             if (std::ranges::find(with_text, exception.type) != with_text.end())
-                if (const auto characters = modules.word(thrown->object + 8))
+                if (const auto characters = modules.word(thrown->object + capture::word_bytes(modules.isa())))
                     exception.what = modules.text(*characters, what_max).value_or("");
             return exception;
         }

@@ -30,8 +30,8 @@ std::string build_id_of_elf(Elf *elf) {
 }
 
 Result<std::unique_ptr<ElfModule>> ElfModule::open(int fd, const ImageModule &module, const capture::Maps &maps,
-                                                   bool kept) {
-    std::unique_ptr<ElfModule> opened(new ElfModule);
+                                                   Isa isa, bool kept) {
+    std::unique_ptr<ElfModule> opened(new ElfModule(isa));
     opened->fd_ = fd;
     opened->kept_ = kept;
     opened->elf_.reset(elf_begin(fd, ELF_C_READ_MMAP, nullptr));
@@ -44,8 +44,8 @@ Result<std::unique_ptr<ElfModule>> ElfModule::open(int fd, const ImageModule &mo
     return opened;
 }
 
-Result<std::unique_ptr<ElfModule>> ElfModule::of_memory(std::string bytes, UserAddress start) {
-    std::unique_ptr<ElfModule> opened(new ElfModule);
+Result<std::unique_ptr<ElfModule>> ElfModule::of_memory(std::string bytes, UserAddress start, Isa isa) {
+    std::unique_ptr<ElfModule> opened(new ElfModule(isa));
     opened->bytes_ = std::move(bytes);
     opened->elf_.reset(elf_memory(opened->bytes_.data(), opened->bytes_.size()));
     if (!opened->elf_)
@@ -60,8 +60,10 @@ Status ElfModule::read_segments() {
     GElf_Ehdr header;
     if (elf_kind(elf_.get()) != ELF_K_ELF || !gelf_getehdr(elf_.get(), &header))
         return fail("is not ELF");
-    if (gelf_getclass(elf_.get()) != ELFCLASS64 || header.e_machine != EM_X86_64)
-        return fail("is not an x86-64 file");
+    const bool narrow = isa_ == Isa::i386;
+    if (gelf_getclass(elf_.get()) != (narrow ? ELFCLASS32 : ELFCLASS64) ||
+        header.e_machine != (narrow ? EM_386 : EM_X86_64))
+        return fail(narrow ? "is not an i386 file" : "is not an x86-64 file");
     entry_ = LinkAddress(header.e_entry);
     std::size_t count = 0;
     if (elf_getphdrnum(elf_.get(), &count) != 0)

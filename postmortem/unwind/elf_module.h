@@ -22,9 +22,9 @@ public:
     // The caller keeps `fd`. kept: the file is a copy without code and data (capture/modules), of which no byte is read
     // as one of memory. An Error says what is wrong with the file.
     static Result<std::unique_ptr<ElfModule>> open(int fd, const ImageModule &module, const capture::Maps &maps,
-                                                   bool kept = false);
+                                                   Isa isa, bool kept = false);
     // An ELF image as mapped at `start`: the vdso.
-    static Result<std::unique_ptr<ElfModule>> of_memory(std::string bytes, UserAddress start);
+    static Result<std::unique_ptr<ElfModule>> of_memory(std::string bytes, UserAddress start, Isa isa);
 
     LoadBias bias() const { return bias_; }
     Elf *elf() const { return elf_.get(); }
@@ -42,7 +42,7 @@ public:
     void add_symbols(Elf *debug_file);
 
 private:
-    ElfModule() = default;
+    explicit ElfModule(Isa isa) : isa_(isa) {}
     Status read_segments();
     Status place(const ImageModule &module, const capture::Maps &maps);
 
@@ -52,6 +52,7 @@ private:
         std::uint64_t file_size = 0;
         bool write = false, execute = false;
     };
+    Isa isa_;
     std::string bytes_; // from of_memory(); elf_ refers to them
     int fd_ = -1;
     bool kept_ = false;

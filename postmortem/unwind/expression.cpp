@@ -28,9 +28,9 @@ public:
             // Registers as locations stand alone; what follows could only be a piece.
             if (is_location && at == 0 && code_.size() == 1) {
                 if (op.atom >= DW_OP_reg0 && op.atom <= DW_OP_reg31)
-                    return {Location::Kind::in_register, op.atom - std::uint64_t{DW_OP_reg0}, "", std::nullopt};
+                    return in_register(op.atom - DW_OP_reg0);
                 if (op.atom == DW_OP_regx)
-                    return {Location::Kind::in_register, op.number, "", std::nullopt};
+                    return in_register(op.number);
             }
             if (is_location && op.atom == DW_OP_stack_value && at + 1 == code_.size())
                 return top(Location::Kind::computed);
@@ -43,6 +43,9 @@ public:
     }
 
 private:
+    Location in_register(std::uint64_t number) const {
+        return {Location::Kind::in_register, place_of(number, isa_), "", std::nullopt};
+    }
     Location top(Location::Kind kind) {
         return stack_.empty() ? unknown("its expression leaves nothing")
                               : Location{kind, stack_.back(), "", std::nullopt};
@@ -54,14 +57,19 @@ private:
     bool push(std::uint64_t value) {
         if (stack_.size() >= expression_stack_max)
             return fails("its expression needs too much stack");
-        stack_.push_back(value);
+        stack_.push_back(value & capture::word_mask(isa_)); // as wide as an address (DWARF 5, 2.5.1)
         return true;
     }
+    std::int64_t is_signed(std::uint64_t value) const {
+        return isa_ == Isa::i386 ? static_cast<std::int32_t>(value) : static_cast<std::int64_t>(value);
+    }
     bool push_register(std::uint64_t number, std::uint64_t offset) {
-        if (number >= context_.registers.size() || !context_.registers[number])
-            return fails(number < register_names.size() ? fmt::format("{} is not known there", register_names[number])
-                                                        : fmt::format("register {} is not captured", number));
-        return push(*context_.registers[number] + offset);
+        const unsigned place = place_of(number, isa_);
+        if (place >= context_.registers.size())
+            return fails(fmt::format("register {} is not captured", number));
+        if (!context_.registers[place])
+            return fails(fmt::format("{} is not known there", register_name(place, isa_)));
+        return push(*context_.registers[place] + offset);
     }
     bool push_memory(std::uint64_t address, std::size_t bytes) {
         if (bytes == 0 || bytes > sizeof(std::uint64_t))
@@ -94,6 +102,7 @@ private:
 
     std::span<const Dwarf_Op> code_;
     const ExpressionContext &context_;
+    const Isa isa_ = context_.memory.isa();
     std::vector<std::uint64_t> stack_;
     Location failure_;
 };
@@ -129,7 +138,7 @@ bool Machine::step(const Dwarf_Op &op, std::size_t &next) {
     case DW_OP_call_frame_cfa:
         return context_.cfa ? push(*context_.cfa) : fails("the frame's address is not known");
     case DW_OP_deref:
-        return pop(value) && push_memory(value, sizeof value);
+        return pop(value) && push_memory(value, capture::word_bytes(isa_));
     case DW_OP_deref_size:
         return pop(value) && push_memory(value, op.number);
     case DW_OP_skip:
@@ -188,7 +197,6 @@ bool Machine::shuffle(const Dwarf_Op &op) {
 bool Machine::arithmetic(const Dwarf_Op &op) {
     std::uint64_t b = 0, a = 0;
     const auto binary = [&] { return pop(b) && pop(a); };
-    const auto is_signed = [](std::uint64_t value) { return static_cast<std::int64_t>(value); };
     switch (op.atom) {
     case DW_OP_abs:
         return pop(a) && push(is_signed(a) < 0 ? 0 - a : a);

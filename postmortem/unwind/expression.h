@@ -29,7 +29,7 @@ struct Location {
         unknown,     // `why` says the reason
         absent,      // the expression is empty: optimized out, not saved
         memory,      // `value` is its address
-        in_register, // `value` is DWARF's number of the register
+        in_register, // `value` is its place in Registers; no_place: not kept
         computed,    // `value` is the value itself
     } kind = Kind::unknown;
     std::uint64_t value = 0;

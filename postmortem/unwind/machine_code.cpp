@@ -1,10 +1,13 @@
 #include "postmortem/unwind/machine_code.h"
 
 #include "capture/decode/x86_instruction.h"
+#include "postmortem/unwind/registers.h"
 
 #include <Zydis/Formatter.h>
 
+#include <algorithm>
 #include <array>
+#include <utility>
 
 namespace incident::postmortem {
 
@@ -19,12 +22,12 @@ using Decoded = capture::X86Instruction;
 // What the memory holds from there on, as far as it can be read.
 std::optional<Decoded> decoded_at(std::uint64_t address, ProcessMemory &memory) {
     char bytes[ZYDIS_MAX_INSTRUCTION_LENGTH];
-    return decode_x86(std::span(bytes).first(memory.read(address, bytes)));
+    return decode_x86(std::span(bytes).first(memory.read(address, bytes)), memory.isa());
 }
 
 // The call that these bytes are, all of them.
-std::optional<Decoded> call_of(std::span<const char> bytes) {
-    const auto decoded = decode_x86(bytes);
+std::optional<Decoded> call_of(std::span<const char> bytes, Isa isa) {
+    const auto decoded = decode_x86(bytes, isa);
     return decoded && decoded->length == bytes.size() && decoded->meta.category == ZYDIS_CATEGORY_CALL ? decoded
                                                                                                        : std::nullopt;
 }
@@ -93,6 +96,13 @@ bool has_segment_base(ZydisRegister segment) {
     return segment == ZYDIS_REGISTER_FS || segment == ZYDIS_REGISTER_GS;
 }
 
+ZydisRegister stack_pointer_of(Isa isa) {
+    return isa == Isa::i386 ? ZYDIS_REGISTER_ESP : ZYDIS_REGISTER_RSP;
+}
+ZydisRegister frame_pointer_of(Isa isa) {
+    return isa == Isa::i386 ? ZYDIS_REGISTER_EBP : ZYDIS_REGISTER_RBP;
+}
+
 // The first operand that accesses memory, written ones before read ones: a fault is about one of them.
 const ZydisDecodedOperand *memory_operand(const Decoded &decoded) {
     const ZydisDecodedOperand *chosen = nullptr;
@@ -108,7 +118,7 @@ const ZydisDecodedOperand *memory_operand(const Decoded &decoded) {
     return chosen;
 }
 
-std::optional<Instruction::Operand> operand_of(const Decoded &decoded, const user_regs_struct &registers) {
+std::optional<Instruction::Operand> operand_of(const Decoded &decoded, const user_regs_struct &registers, Isa isa) {
     const ZydisDecodedOperand *found = memory_operand(decoded);
     if (!found)
         return std::nullopt;
@@ -130,14 +140,19 @@ std::optional<Instruction::Operand> operand_of(const Decoded &decoded, const use
     operand.address = *base + *index * operand.scale + static_cast<std::uint64_t>(operand.displacement);
     if (decoded.address_width == 32)
         operand.address &= UINT32_MAX;
+    // A 32-bit thread's bases are those of its descriptors: 0 where they were not captured.
+    if (isa == Isa::i386 && ((memory.segment == ZYDIS_REGISTER_FS && registers.fs_base == 0) ||
+                             (memory.segment == ZYDIS_REGISTER_GS && registers.gs_base == 0)))
+        return std::nullopt;
     if (memory.segment == ZYDIS_REGISTER_FS)
         operand.address += registers.fs_base;
     else if (memory.segment == ZYDIS_REGISTER_GS)
         operand.address += registers.gs_base;
     // push and call write below the stack pointer they find.
-    if (found->visibility != ZYDIS_OPERAND_VISIBILITY_EXPLICIT && operand.write && memory.base == ZYDIS_REGISTER_RSP &&
-        operand.displacement == 0)
+    if (found->visibility != ZYDIS_OPERAND_VISIBILITY_EXPLICIT && operand.write &&
+        memory.base == stack_pointer_of(isa) && operand.displacement == 0)
         operand.address -= operand.bytes;
+    operand.address &= capture::word_mask(isa);
     return operand;
 }
 
@@ -160,12 +175,12 @@ std::optional<std::uint64_t> target_of(const Decoded &decoded, const user_regs_s
     const ZydisDecodedOperand &operand = decoded.operands[0];
     const std::uint64_t next = registers.rip + decoded.length;
     if (const auto distance = decoded.distance())
-        return next + static_cast<std::uint64_t>(*distance);
+        return (next + static_cast<std::uint64_t>(*distance)) & capture::word_mask(memory.isa());
     if (operand.type == ZYDIS_OPERAND_TYPE_REGISTER)
         return value_of(operand.reg.value, registers, next);
     if (operand.type != ZYDIS_OPERAND_TYPE_MEMORY)
         return std::nullopt;
-    const auto at = operand_of(decoded, registers);
+    const auto at = operand_of(decoded, registers, memory.isa());
     return at ? memory.word(at->address) : std::nullopt;
 }
 
@@ -178,7 +193,7 @@ std::optional<Instruction> instruction_at(const user_regs_struct &registers, Pro
     Instruction instruction;
     instruction.address = registers.rip;
     instruction.text = text_of(*decoded, registers.rip);
-    instruction.memory = operand_of(*decoded, registers);
+    instruction.memory = operand_of(*decoded, registers, memory.isa());
     const ZydisInstructionCategory category = decoded->meta.category;
     instruction.is_call = category == ZYDIS_CATEGORY_CALL;
     instruction.is_jump = category == ZYDIS_CATEGORY_UNCOND_BR || category == ZYDIS_CATEGORY_COND_BR;
@@ -193,12 +208,12 @@ CallBefore call_before(std::uint64_t return_address, ProcessMemory &memory) {
         if (memory.read(return_address - length, std::span(bytes, length)) != length)
             return found;
         found.kind = CallBefore::Kind::no_call;
-        const auto call = call_of(std::span(bytes, length));
+        const auto call = call_of(std::span(bytes, length), memory.isa());
         if (!call)
             continue;
         found.kind = CallBefore::Kind::call;
         if (const auto distance = call->distance())
-            found.target = return_address + static_cast<std::uint64_t>(*distance);
+            found.target = (return_address + static_cast<std::uint64_t>(*distance)) & capture::word_mask(memory.isa());
         return found;
     }
     return found;
@@ -211,12 +226,12 @@ std::optional<CallToNowhere> call_ending_at(std::uint64_t return_address, const 
         char bytes[longest_call];
         if (memory.read(return_address - length, std::span(bytes, length)) != length)
             break;
-        const auto decoded = call_of(std::span(bytes, length));
+        const auto decoded = call_of(std::span(bytes, length), memory.isa());
         if (!decoded)
             continue;
         user_regs_struct registers = behind;
         registers.rip = return_address - length;
-        registers.rsp += sizeof(std::uint64_t); // it has pushed the return address
+        registers.rsp += capture::word_bytes(memory.isa()); // it has pushed the return address
         CallToNowhere call{text_of(*decoded, registers.rip), target_of(*decoded, registers, memory)};
         // More than one length may decode as a call: the one that led where the thread is was made.
         if (call.target == behind.rip)
@@ -230,6 +245,8 @@ std::optional<CallToNowhere> call_ending_at(std::uint64_t return_address, const 
 // Between the two the compiler may have scheduled others, but none that moves the stack or jumps.
 Prologue prologue_at(std::uint64_t function, ProcessMemory &memory) {
     Prologue prologue;
+    const ZydisRegister stack = stack_pointer_of(memory.isa()), base = frame_pointer_of(memory.isa());
+    const ZydisRegister instruction = memory.isa() == Isa::i386 ? ZYDIS_REGISTER_EIP : ZYDIS_REGISTER_RIP;
     std::uint64_t at = function;
     for (std::size_t i = 0; i < prologue_instructions_max; ++i) {
         const auto decoded = decoded_at(at, memory);
@@ -243,26 +260,53 @@ Prologue prologue_at(std::uint64_t function, ProcessMemory &memory) {
         };
         const ZydisMnemonic mnemonic = decoded->mnemonic;
         if (prologue.pushed == 0) {
-            if (mnemonic == ZYDIS_MNEMONIC_ENDBR64)
+            if (mnemonic == ZYDIS_MNEMONIC_ENDBR64 || mnemonic == ZYDIS_MNEMONIC_ENDBR32)
                 continue;
-            if (mnemonic != ZYDIS_MNEMONIC_PUSH || !operand_is(0, ZYDIS_REGISTER_RBP))
+            if (mnemonic != ZYDIS_MNEMONIC_PUSH || !operand_is(0, base))
                 return prologue;
             prologue.pushed = at;
             continue;
         }
-        if (mnemonic == ZYDIS_MNEMONIC_MOV && operand_is(0, ZYDIS_REGISTER_RBP) && operand_is(1, ZYDIS_REGISTER_RSP)) {
+        if (mnemonic == ZYDIS_MNEMONIC_MOV && operand_is(0, base) && operand_is(1, stack)) {
             prologue.moved = at;
             prologue.frame_pointer = true;
             return prologue;
         }
         for (std::size_t operand = 0; operand < decoded->operand_count; ++operand) {
             const bool writes = decoded->operands[operand].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE;
-            if (writes && (operand_is(operand, ZYDIS_REGISTER_RSP) || operand_is(operand, ZYDIS_REGISTER_RBP) ||
-                           operand_is(operand, ZYDIS_REGISTER_RIP)))
+            if (writes && (operand_is(operand, stack) || operand_is(operand, base) || operand_is(operand, instruction)))
                 return prologue;
         }
     }
     return prologue;
+}
+
+std::optional<std::vector<unsigned>> pops_at(std::uint64_t address, ProcessMemory &memory) {
+    constexpr std::size_t pops_max = 8; // as many registers as i386 has
+    constexpr std::array<std::pair<ZydisRegister, unsigned>, 7> popped{{{ZYDIS_REGISTER_EAX, dwarf_rax},
+                                                                        {ZYDIS_REGISTER_EBX, dwarf_rbx},
+                                                                        {ZYDIS_REGISTER_ECX, dwarf_rcx},
+                                                                        {ZYDIS_REGISTER_EDX, dwarf_rdx},
+                                                                        {ZYDIS_REGISTER_ESI, dwarf_rsi},
+                                                                        {ZYDIS_REGISTER_EDI, dwarf_rdi},
+                                                                        {ZYDIS_REGISTER_EBP, dwarf_rbp}}};
+    std::vector<unsigned> places;
+    for (;;) {
+        const auto decoded = decoded_at(address, memory);
+        if (!decoded)
+            return std::nullopt;
+        const ZydisDecodedOperand &operand = decoded->operands[0];
+        if (decoded->meta.category == ZYDIS_CATEGORY_RET)
+            return decoded->operand_count_visible == 0 ? std::optional(places) : std::nullopt; // ret $n pops more
+        if (decoded->mnemonic != ZYDIS_MNEMONIC_POP || operand.type != ZYDIS_OPERAND_TYPE_REGISTER ||
+            places.size() == pops_max)
+            return std::nullopt;
+        const auto known = std::ranges::find(popped, operand.reg.value, &std::pair<ZydisRegister, unsigned>::first);
+        if (known == popped.end())
+            return std::nullopt;
+        places.push_back(known->second);
+        address += decoded->length;
+    }
 }
 
 bool is_return_at(std::uint64_t address, ProcessMemory &memory) {

@@ -7,6 +7,7 @@
 #include <sys/user.h>
 
 #include <optional>
+#include <vector>
 
 namespace incident::postmortem {
 
@@ -32,5 +33,8 @@ struct Prologue {
 };
 Prologue prologue_at(std::uint64_t function, ProcessMemory &memory);
 bool is_return_at(std::uint64_t address, ProcessMemory &memory);
+// The places (registers.h) of the registers that a function's end pops from there on, in that order, before its ret;
+// not set if anything else stands there.
+std::optional<std::vector<unsigned>> pops_at(std::uint64_t address, ProcessMemory &memory);
 
 } // namespace incident::postmortem

@@ -15,7 +15,8 @@ constexpr std::uint64_t vdso_max = 64u << 10; // bytes; the kernel's are two pag
 
 ModuleSet::ModuleSet(const CrashImage &image, std::vector<ModuleInput> inputs, std::string debug_root,
                      Progress progress, std::string own_vdso)
-    : image_(image), debug_root_(std::move(debug_root)), own_vdso_(std::move(own_vdso)), progress_(progress) {
+    : ProcessMemory(image.isa), image_(image), debug_root_(std::move(debug_root)), own_vdso_(std::move(own_vdso)),
+      progress_(progress) {
     inputs.resize(image.modules.size() + 1);
     for (ModuleInput &input : inputs)
         entries_.emplace_back().input = std::move(input);
@@ -65,7 +66,7 @@ Result<std::unique_ptr<ElfModule>> ModuleSet::open_vdso() const {
         bytes = own_vdso_;
     if (bytes.empty())
         return fail("its pages were not captured");
-    return ElfModule::of_memory(std::move(bytes), vdso_start_);
+    return ElfModule::of_memory(std::move(bytes), vdso_start_, image_.isa);
 }
 
 ElfModule *ModuleSet::elf(std::size_t index) {
@@ -84,7 +85,8 @@ ElfModule *ModuleSet::elf(std::size_t index) {
     }
     const auto scope = parsing(index, Part::file);
     auto opened =
-        vdso ? open_vdso() : ElfModule::open(entry.input.file, image_.modules[index], image_.maps, entry.input.kept);
+        vdso ? open_vdso()
+             : ElfModule::open(entry.input.file, image_.modules[index], image_.maps, image_.isa, entry.input.kept);
     if (opened)
         entry.elf = std::move(*opened);
     else

@@ -2,6 +2,8 @@
 // unwind/.
 #pragma once
 
+#include "capture/os/isa.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -13,7 +15,9 @@ namespace incident::postmortem {
 
 class ProcessMemory {
 public:
+    explicit ProcessMemory(capture::Isa isa = capture::Isa::x86_64) : isa_(isa) {}
     virtual ~ProcessMemory() = default;
+    capture::Isa isa() const { return isa_; }
     // Copies known bytes from `address` on; returns how many.
     virtual std::size_t read(std::uint64_t address, std::span<char> into) = 0;
 
@@ -26,7 +30,7 @@ public:
         std::memcpy(&value, raw, sizeof value);
         return value;
     }
-    std::optional<std::uint64_t> word(std::uint64_t address) { return number(address, sizeof(std::uint64_t)); }
+    std::optional<std::uint64_t> word(std::uint64_t address) { return number(address, capture::word_bytes(isa_)); }
     // A text up to a NUL, at most `most` bytes; not set if its end is unknown.
     std::optional<std::string> text(std::uint64_t address, std::size_t most) {
         std::string bytes(most, '\0');
@@ -37,6 +41,9 @@ public:
         bytes.resize(end);
         return bytes;
     }
+
+private:
+    capture::Isa isa_;
 };
 
 } // namespace incident::postmortem

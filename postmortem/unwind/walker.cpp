@@ -32,14 +32,15 @@ Step stop(std::string reason) {
 
 class Walker {
 public:
-    Walker(const user_regs_struct &registers, ModuleSet &modules) : modules_(modules), maps_(modules.image().maps) {
+    Walker(const user_regs_struct &registers, ModuleSet &modules)
+        : modules_(modules), maps_(modules.image().maps), isa_(modules.isa()), word_(capture::word_bytes(isa_)) {
         WalkFrame first;
-        first.registers = registers_of(registers);
-        first.ip = UserAddress(registers.rip);
+        first.registers = registers_of(registers, isa_);
+        first.ip = UserAddress(*first.registers[dwarf_rip]);
         first.exact = true;
         first.how = by_registers;
         walk_.frames.push_back(std::move(first));
-        stack_ = registers.rsp;
+        stack_ = *walk_.frames.back().registers[dwarf_rsp];
     }
 
     Walk walk(std::size_t frames_max) {
@@ -69,6 +70,7 @@ private:
     Step step_from(WalkFrame &frame);
     std::optional<Step> cfi(WalkFrame &frame, std::size_t module);
     std::optional<Step> signal_frame(WalkFrame &frame);
+    std::optional<Step> end_of_function(const WalkFrame &frame, const capture::Mapping &mapping);
     std::optional<Step> top_of_stack(const WalkFrame &frame, std::size_t module);
     std::optional<Step> frame_pointer(const WalkFrame &frame, std::size_t module);
     void check(const WalkFrame &frame, Step &step) const;
@@ -85,6 +87,8 @@ private:
 
     ModuleSet &modules_;
     const capture::Maps &maps_;
+    const Isa isa_;
+    const std::uint64_t word_; // bytes
     Walk walk_;
     std::uint64_t stack_ = 0; // where the innermost frame's stack pointer is
 };
@@ -100,7 +104,7 @@ std::string Walker::not_captured(const WalkFrame &frame, std::uint64_t address) 
             return fmt::format("the stack it was interrupted on, at {:#x}, was not captured", stack);
         return fmt::format("no stack was captured at {:#x}", stack);
     }
-    if (address < stack || address + sizeof address <= end)
+    if (address < stack || address + word_ <= end)
         return fmt::format("memory at {:#x} was not captured", address);
     // From where the thread was, if it was on this stack.
     const std::uint64_t begin = stack_ <= stack && stack_ >= std::prev(piece)->first ? stack_ : std::prev(piece)->first;
@@ -134,6 +138,8 @@ Step Walker::step_from(WalkFrame &frame) {
             return step;
         }
     if (auto step = signal_frame(frame))
+        return std::move(*step);
+    if (auto step = end_of_function(frame, *mapping))
         return std::move(*step);
     if (frame.exact)
         if (auto step = top_of_stack(frame, module))
@@ -202,8 +208,10 @@ std::optional<Step> Walker::cfi(WalkFrame &frame, std::size_t index) {
 
 // By its instructions; of a copy that was kept, which has none, by the name that Go gives it.
 bool Walker::is_trampoline(UserAddress address) {
-    if (is_sigreturn_at(address.value, modules_))
+    if (sigreturn_at(address.value, modules_) != Sigreturn::none)
         return true;
+    if (isa_ == Isa::i386) // where its bytes are not known, neither is which frame it is of
+        return false;
     char byte;
     const std::size_t index = modules_.index_at(address);
     ElfModule *module = index == ModuleSet::none ? nullptr : modules_.elf(index);
@@ -221,13 +229,40 @@ std::optional<Step> Walker::signal_frame(WalkFrame &frame) {
     frame.signal_frame = true;
     Step step;
     std::uint64_t unread = 0;
-    const auto interrupted = registers_of_sigframe(*frame.registers[dwarf_rsp], modules_, unread);
+    const auto interrupted =
+        registers_of_sigframe(*frame.registers[dwarf_rsp], sigreturn_at(frame.ip.value, modules_), modules_, unread);
     if (!interrupted)
         return stop(not_captured(frame, unread));
     step.registers = *interrupted;
     step.kind = Step::Kind::caller;
     step.how = by_signal_frame;
     step.exact = true;
+    return step;
+}
+
+// i386's system calls return to the vdso (__kernel_vsyscall), of which often no more is known than the bytes around the
+// instruction pointer.  What it has pushed they pop again, up to its ret.
+std::optional<Step> Walker::end_of_function(const WalkFrame &frame, const capture::Mapping &mapping) {
+    const auto stack = frame.registers[dwarf_rsp];
+    if (isa_ != Isa::i386 || !frame.exact || !stack || mapping.path != "[vdso]")
+        return std::nullopt;
+    const auto pops = pops_at(frame.ip.value, modules_);
+    if (!pops)
+        return std::nullopt;
+    Step step;
+    std::uint64_t at = *stack;
+    step.registers = frame.registers;
+    for (const unsigned place : *pops) {
+        step.registers[place] = modules_.word(at);
+        at += word_;
+    }
+    const auto back = modules_.word(at);
+    if (!back || !may_return_to(UserAddress(*back)))
+        return std::nullopt;
+    step.kind = Step::Kind::caller;
+    step.registers[dwarf_rsp] = at + word_;
+    step.registers[dwarf_rip] = back;
+    step.how = by_stack_pointer;
     return step;
 }
 
@@ -253,10 +288,11 @@ std::optional<Step> Walker::popped(const Registers &registers, std::uint64_t ret
         return std::nullopt;
     Step step;
     step.kind = Step::Kind::caller;
-    for (const unsigned preserved : {unsigned{dwarf_rbx}, 12u, 13u, 14u, 15u})
-        step.registers[preserved] = registers[preserved];
+    for (unsigned place = 0; place < dwarf_rip; ++place)
+        if (is_preserved(place, isa_))
+            step.registers[place] = registers[place];
     step.registers[dwarf_rbp] = rbp;
-    step.registers[dwarf_rsp] = return_slot + sizeof *back;
+    step.registers[dwarf_rsp] = return_slot + word_;
     step.registers[dwarf_rip] = back;
     step.how = how;
     return step;
@@ -297,10 +333,10 @@ std::optional<Step> Walker::frame_pointer(const WalkFrame &frame, std::size_t mo
             if (frame.ip.value < prologue.pushed || is_return_at(frame.ip.value, modules_))
                 return popped(frame.registers, *stack, base, by_stack_pointer);
             if (frame.ip.value < prologue.moved)
-                return popped(frame.registers, *stack + 8, modules_.word(*stack), by_stack_pointer);
+                return popped(frame.registers, *stack + word_, modules_.word(*stack), by_stack_pointer);
         }
     }
-    if (!base || !stack || *base < *stack || *base % sizeof(std::uint64_t) != 0)
+    if (!base || !stack || *base < *stack || *base % word_ != 0)
         return std::nullopt;
     if (const capture::Mapping *here = maps_.find(UserAddress(*stack)); here && here != maps_.find(UserAddress(*base)))
         return stop(
@@ -308,7 +344,7 @@ std::optional<Step> Walker::frame_pointer(const WalkFrame &frame, std::size_t mo
     const auto saved = modules_.word(*base);
     if (!saved)
         return std::nullopt;
-    auto step = popped(frame.registers, *base + 8, saved, by_frame_pointer);
+    auto step = popped(frame.registers, *base + word_, saved, by_frame_pointer);
     if (step && !sure && walk_.doubt.empty())
         walk_.doubt = fmt::format("frames may be missing behind {:#x}, which was left by the frame pointer without "
                                   "knowing whether its function sets one up",
@@ -339,6 +375,18 @@ void Walker::check(const WalkFrame &frame, Step &step) const {
 } // namespace
 
 Walk walk_stack(const user_regs_struct &registers, ModuleSet &modules, std::size_t frames_max) {
+    const std::uint64_t other = modules.isa() == Isa::i386 ? capture::code_segment_64bit : capture::code_segment_32bit;
+    if (registers.cs == other) {
+        Walk walk;
+        WalkFrame &only = walk.frames.emplace_back();
+        only.registers = registers_of(registers, Isa::x86_64);
+        only.ip = UserAddress(registers.rip);
+        only.exact = true;
+        only.how = by_registers;
+        walk.reason = modules.isa() == Isa::i386 ? "it is in 64-bit code, in a 32-bit process"
+                                                 : "it is in 32-bit code, in a 64-bit process";
+        return walk;
+    }
     return Walker(registers, modules).walk(frames_max);
 }
 

@@ -176,6 +176,8 @@ private:
     }
 
     std::optional<Claim> non_canonical() const {
+        if (e_.image.isa == Isa::i386)
+            return std::nullopt; // each of its addresses is canonical
         if (const auto *memory = operand(); memory && (memory->read || memory->write) && !canonical(memory->address)) {
             // With five levels of page tables it may be one, and what the processor minded was how it is aligned.
             const bool unaligned = memory->bytes >= aligned_least && memory->address % memory->bytes != 0;

@@ -23,19 +23,20 @@ const SignalLine *handled_fault(const std::vector<SignalLine> &lines, std::uint3
 }
 
 user_regs_struct registers_of(const Interrupted &interrupted, const user_regs_struct &of_thread) {
-    user_regs_struct registers = of_thread; // fs_base and kin are the thread's
-    const auto value = [&](const char *name) {
-        const auto found = interrupted.registers.find(name);
-        return found == interrupted.registers.end() ? 0 : found->second;
+    user_regs_struct registers = of_thread;                             // fs_base and kin are the thread's
+    const auto value = [&](const char *name, const char *narrow = "") { // a 32-bit process's
+        const auto &all = interrupted.registers;
+        const auto found = all.contains(narrow) ? all.find(narrow) : all.find(name);
+        return found == all.end() ? 0 : found->second;
     };
-    registers.rax = value("rax");
-    registers.rbx = value("rbx");
-    registers.rcx = value("rcx");
-    registers.rdx = value("rdx");
-    registers.rsi = value("rsi");
-    registers.rdi = value("rdi");
-    registers.rbp = value("rbp");
-    registers.rsp = value("rsp");
+    registers.rax = value("rax", "eax");
+    registers.rbx = value("rbx", "ebx");
+    registers.rcx = value("rcx", "ecx");
+    registers.rdx = value("rdx", "edx");
+    registers.rsi = value("rsi", "esi");
+    registers.rdi = value("rdi", "edi");
+    registers.rbp = value("rbp", "ebp");
+    registers.rsp = value("rsp", "esp");
     registers.r8 = value("r8");
     registers.r9 = value("r9");
     registers.r10 = value("r10");
@@ -44,7 +45,7 @@ user_regs_struct registers_of(const Interrupted &interrupted, const user_regs_st
     registers.r13 = value("r13");
     registers.r14 = value("r14");
     registers.r15 = value("r15");
-    registers.rip = value("rip");
+    registers.rip = value("rip", "eip");
     registers.orig_rax = ~0ull; // as a fault leaves it
     return registers;
 }

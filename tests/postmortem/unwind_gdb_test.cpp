@@ -68,12 +68,44 @@ TEST_P(AsGdb, FrameByFrame) {
                 fmt::format("{} {}", victim->name, flags));
 }
 
-INSTANTIATE_TEST_SUITE_P(Unwind, AsGdb, testing::ValuesIn(builds()), [](const testing::TestParamInfo<Build> &build) {
+// 32-bit programs, where this kernel executes them.
+std::vector<Build> builds32() {
+    std::vector<Build> all;
+    for (const Victim &victim : victims) {
+        if (std::string_view(victim.source).contains("__restore_rt"))
+            continue; // its own trampoline is x86-64's
+        for (const char *flags : {"-m32 -g -O2", "-m32 -O2", "-m32 -O0 -fno-omit-frame-pointer"})
+            all.push_back({&victim, flags});
+        if (victim.linked_variously)
+            for (const char *flags : {"-m32 -g -O2 -static", "-m32 -g -O0 -fno-asynchronous-unwind-tables"})
+                all.push_back({&victim, flags});
+    }
+    return all;
+}
+
+class AsGdb32 : public AsGdb {};
+
+TEST_P(AsGdb32, FrameByFrame) {
+    const auto &[victim, flags] = GetParam();
+    UnwindLab lab;
+    const auto program = lab.compile(victim->name, victim->source, flags);
+    lab.compile("runs", "int main(void) { return 0; }", "-m32");
+    if (lab.shell("./runs") != 0)
+        GTEST_SKIP() << "this kernel executes no i386 programs";
+    CrashOptions options;
+    options.gdb_before = {victim->gdb_before, fmt::format("set $whole_stack = {}", int{victim->two_stacks})};
+    expect_same(lab.crash(program, options), fmt::format("{} {}", victim->name, flags));
+}
+
+std::string name_of_build(const testing::TestParamInfo<Build> &build) {
     std::string name = fmt::format("{}{}", build.param.victim->name, build.param.flags);
     for (char &c : name)
         c = std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
     return name;
-});
+}
+
+INSTANTIATE_TEST_SUITE_P(Unwind, AsGdb32, testing::ValuesIn(builds32()), name_of_build);
+INSTANTIATE_TEST_SUITE_P(Unwind, AsGdb, testing::ValuesIn(builds()), name_of_build);
 
 // Debian's own programs, which have neither frame pointers nor symbols of their own.
 TEST(UnwindDebian, Python) {

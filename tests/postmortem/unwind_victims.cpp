@@ -105,7 +105,7 @@ int main(int argc, char **) { return shop::visit(argc); }
 #include <vector>
 #include <functional>
 namespace deep {
-struct Order { int n; bool operator<(const Order &o) const { return *(&n + (n == 3 ? 1l << 40 : 0)) < o.n; } };
+struct Order { int n; bool operator<(const Order &o) const { return *(&n + (n == 3 ? 1l << (sizeof(long) == 8 ? 40 : 28) : 0)) < o.n; } };
 template <typename T, typename F> __attribute__((noinline)) T apply(const std::vector<T> &v, F f) { T r = v[0]; for (const T &x : v) r = f(r, x); return r; }
 __attribute__((noinline)) int sorted(std::vector<Order> v) { std::sort(v.begin(), v.end()); return v.front().n; }
 struct Base { virtual ~Base() {} virtual int run(int) = 0; };
