@@ -27,9 +27,26 @@ struct capture { /* small, for it lies on the stack, of which a call chain has 5
 #define SIGSEGV_NUMBER 11
 #define SIGNAL_FRAME_MAX 16384 /* bytes from the end of a signal stack down to the frame: with AMX's state 11 KiB */
 #define SIGNAL_FRAME_SP 168    /* rt_sigframe.uc.uc_mcontext.sp */
+#define RT_FRAME32_SP 192      /* rt_sigframe_ia32.uc.uc_mcontext.sp */
+#define RT_FRAME32_INFO 16     /* rt_sigframe_ia32.info, which its pinfo points at */
+#define FRAME32_SP 36          /* sigframe_ia32.sc.sp */
+#define VDSO32_MAX 16384       /* bytes: the image has one or two pages */
 #define STACK_ABSENT_OTHERS 32 /* … of the other threads */
 #define USER_LOW 4096ULL
 #define USER_HIGH 0x00007ffffffff000ULL /* TASK_SIZE_MAX with 4-level paging */
+
+static __always_inline struct pt_regs *user_regs(struct task_struct *task)
+{
+    return (struct pt_regs *)bpf_task_pt_regs(task);
+}
+
+#define USER32_CODE 0x23 /* __USER32_CS, arch/x86/include/asm/segment.h */
+
+/* In 32-bit code: words on its stack are 4 bytes. */
+static __always_inline int is_narrow(struct task_struct *task)
+{
+    return (BPF_CORE_READ(user_regs(task), cs) & 0xffff) == USER32_CODE;
+}
 
 /* The mapping the crash happened in: of the instruction pointer, or, after a jump to
  * nowhere, of the return address on top of the stack.  The address its file begins at. */
@@ -39,6 +56,8 @@ static __always_inline __u64 find_crash_mapping(struct task_struct *task, struct
     __u64 address = BPF_CORE_READ(regs, ip);
     if (address < USER_LOW || address >= USER_HIGH)
         bpf_probe_read_user(&address, sizeof(address), (void *)BPF_CORE_READ(regs, sp));
+    if (is_narrow(task))
+        address = (__u32)address;
     struct vm_area_struct *vma = mapping_at(task, address);
     if (!vma)
         return 0;
@@ -65,6 +84,12 @@ static __always_inline __u64 find_crash_mapping(struct task_struct *task, struct
  * executable's first page. */
 static __always_inline __u64 exe_head(struct death_event *event)
 {
+    if (event->auxv[0] >> 32) { /* pairs of 32-bit words (elf_addr_t, fs/binfmt_elf.c): a type is a small number */
+        for (int i = 0; i < 23; i++)
+            if ((__u32)event->auxv[i] == 3)
+                return (event->auxv[i] >> 32) & ~(STACK_PAGE - 1ULL);
+        return 0;
+    }
     for (int i = 0; i < 46; i += 2)
         if (event->auxv[i] == 3)
             return event->auxv[i + 1] & ~(STACK_PAGE - 1ULL);
@@ -77,11 +102,6 @@ static __always_inline void copy_elf_head(struct elf_head *head, __u64 address)
     head->length = 0;
     if (address && !bpf_probe_read_user(head->bytes, ELF_HEAD_LEN, (void *)address))
         head->length = ELF_HEAD_LEN;
-}
-
-static __always_inline struct pt_regs *user_regs(struct task_struct *task)
-{
-    return (struct pt_regs *)bpf_task_pt_regs(task);
 }
 
 /* Sends the death_event (or, of a process that lives on, the same with fatal = 0). */
@@ -225,6 +245,22 @@ static __always_inline void copy_window(struct memory_window *window, __u64 poin
     window->status = WINDOW_ABSENT;
 }
 
+#define TLS_FIRST 12 /* GDT_ENTRY_TLS_MIN */
+
+/* Of a 32-bit thread gs selects a descriptor of its own (set_thread_area(2)), and thread.gsbase is not its base.  gs
+ * itself is saved when the thread leaves its CPU: before that the C library's first descriptor is taken. */
+static __always_inline __u64 narrow_gs_base(struct task_struct *task, __u64 selector)
+{
+    __u64 descriptor = 0; /* struct desc_struct, arch/x86/include/asm/desc_defs.h */
+    __u32 entry = selector ? (selector >> 3) - TLS_FIRST : 0;
+    if (entry >= 3) /* GDT_ENTRY_TLS_ENTRIES */
+        return 0;
+    bpf_probe_read_kernel(&descriptor, sizeof(descriptor),
+                          (void *)task + bpf_core_field_offset(struct task_struct, thread.tls_array) +
+                              entry * sizeof(descriptor));
+    return ((descriptor >> 16) & 0xffffff) | ((descriptor >> 56) << 24);
+}
+
 static __always_inline void copy_registers(struct user_registers *to, struct pt_regs *from, struct task_struct *task)
 {
     to->r15 = from->r15;
@@ -254,6 +290,8 @@ static __always_inline void copy_registers(struct user_registers *to, struct pt_
     to->es = BPF_CORE_READ(task, thread.es);
     to->fs = BPF_CORE_READ(task, thread.fsindex);
     to->gs = BPF_CORE_READ(task, thread.gsindex);
+    if (to->cs == USER32_CODE)
+        to->gs_base = narrow_gs_base(task, to->gs);
 }
 
 static __always_inline void copy_usage(struct thread_event *event, struct task_struct *task)
@@ -373,6 +411,23 @@ static __noinline int note_pages(struct task_struct *task, __u64 from, __u32 abs
     return 0;
 }
 
+/* Of a 32-bit thread: a frame begins with where in the vdso its handler returns to. */
+static long look_for_frame32(__u32 i, void *unused)
+{
+    struct stack_pages *found = pages_of_stack();
+    if (!found)
+        return 1;
+    __u64 at = found->frame - 16;
+    __u32 words[3] = {}, sp = 0; /* pretcode, sig, and of an rt_sigframe pinfo */
+    found->frame = at;
+    if (bpf_probe_read_user(words, sizeof(words), (void *)at) || words[0] - found->restorer >= VDSO32_MAX)
+        return 0;
+    at += words[2] == (__u32)at + RT_FRAME32_INFO ? RT_FRAME32_SP : FRAME32_SP;
+    bpf_probe_read_user(&sp, sizeof(sp), (void *)at);
+    found->interrupted = sp;
+    return 1;
+}
+
 static long look_for_frame(__u32 i, void *unused)
 {
     struct stack_pages *found = pages_of_stack();
@@ -400,6 +455,13 @@ static __noinline int find_interrupted(struct task_struct *task)
     __u64 high = low + BPF_CORE_READ(task, sas_ss_size);
     if (sp <= low || sp >= high)
         return 0;
+    if (is_narrow(task)) { /* at 4 less than a multiple of 16 */
+        found->restorer = (__u64)BPF_CORE_READ(task, mm, context.vdso);
+        found->frame = (high & ~15ULL) - 4;
+        if (found->restorer)
+            bpf_loop(SIGNAL_FRAME_MAX / 16, look_for_frame32, (void *)0, 0);
+        return 0;
+    }
     /* The C library has one for all signals; of those that have handlers it is known. */
     found->restorer = (__u64)BPF_CORE_READ(task, sighand, action[SIGSEGV_NUMBER - 1].sa.sa_restorer);
     if (!found->restorer)

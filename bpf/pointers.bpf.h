@@ -13,10 +13,12 @@
 #define SEEN_BLOCKS 64
 #define SEEN_BLOCK 32 /* bytes: a pointer so near another adds nothing to its window */
 #define NR_MMAP 9
+#define NR_MMAP2_IA32 192       /* syscall_32.tbl */
 #define ABORT_MESSAGE_MAX 65536 /* a larger mapping is no message */
 
 struct pointers_scratch {
     __u64 stack_from, stack_to; /* copied with the thread */
+    __u32 narrow, pad;          /* its words are 4 bytes */
     __u64 words[POINTER_WORDS];
     __u64 seen[SEEN_BLOCKS]; /* which blocks have a window, by their number's low bits */
     struct pointers_event event;
@@ -56,7 +58,9 @@ static long look_at_word(__u32 i, void *unused)
     struct pointers_scratch *scratch = pointers_state();
     if (!scratch || scratch->event.count >= POINTER_WINDOWS)
         return 1;
-    __u64 pointer = scratch->words[i & (POINTER_WORDS - 1)];
+    __u64 pointer = scratch->words[(scratch->narrow ? i / 2 : i) & (POINTER_WORDS - 1)];
+    if (scratch->narrow)
+        pointer = i & 1 ? pointer >> 32 : (__u32)pointer;
     if (pointer < USER_LOW || pointer >= USER_HIGH)
         return 0;
     if (pointer >= scratch->stack_from && pointer < scratch->stack_to)
@@ -79,7 +83,8 @@ static __always_inline void abort_message(__u32 slot)
     if (!thread || !side || !thread->memory_events)
         return;
     struct memory_record *last = &side->memory[(thread->memory_events - 1) & (MEMORY_RECORDS - 1)];
-    if (last->nr != NR_MMAP || last->delta <= 0 || last->delta > ABORT_MESSAGE_MAX)
+    if (last->nr != (last->flags & SYSCALL_COMPAT ? NR_MMAP2_IA32 : NR_MMAP) || last->delta <= 0 ||
+        last->delta > ABORT_MESSAGE_MAX)
         return;
     __u64 address = last->address + WINDOW_LEN / 2;
     for (int i = 0; i < 4; i++)
@@ -94,6 +99,7 @@ static __noinline int capture_pointers(struct task_struct *task, struct capture 
         return 0;
     fill_header(&scratch->event.h, EVENT_POINTERS, task);
     scratch->event.count = 0;
+    scratch->narrow = is_narrow(task);
     __builtin_memset(scratch->seen, 0, sizeof(scratch->seen));
     if (capture->number == SIGABRT_NUMBER)
         abort_message(capture->slot);
@@ -113,7 +119,7 @@ static __noinline int capture_pointers(struct task_struct *task, struct capture 
         if (bpf_probe_read_user(scratch->words, rest, (void *)from))
             words = 0;
     }
-    bpf_loop(words, look_at_word, (void *)0, 0);
+    bpf_loop(scratch->narrow ? words * 2 : words, look_at_word, (void *)0, 0);
 
     __u64 count = scratch->event.count;
     barrier_var(count);

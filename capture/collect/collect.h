@@ -18,6 +18,9 @@
 
 namespace incident::capture {
 
+// Among what was collected, of a 32-bit process that still had its memory: the bytes of its vdso(7).
+inline constexpr const char narrow_vdso_file[] = "process/vdso";
+
 struct CollectorResult {
     std::string name; // "maps"
     bool ok = false;

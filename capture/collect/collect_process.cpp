@@ -3,6 +3,7 @@
 #include "capture/collect/collectors.h"
 #include "capture/container/container.h"
 #include "capture/container/host_paths.h"
+#include "capture/os/auxv.h"
 #include "capture/os/dir_at.h"
 #include "capture/os/maps.h"
 #include "capture/os/number.h"
@@ -10,6 +11,7 @@
 #include "capture/os/process_dir.h"
 
 #include <dirent.h>
+#include <elf.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
@@ -116,6 +118,38 @@ Collector maps(const Shared &target) {
                 const auto own = read_proc_file(AT_FDCWD, (target->os.proc + "/self/maps").c_str(), UINT32_MAX);
                 if (own && maps_end_early(text, own->bytes))
                     outcome.error = cut_at({text, true}, target->limits.file_cap);
+                return outcome;
+            }};
+}
+
+// The bytes of a 32-bit process's vdso(7), to which its system calls return and in which its signal handlers end.
+Result<std::string> narrow_vdso(const Target &target, std::uint64_t address) {
+    constexpr std::size_t vdso_max = 16384; // the kernel's is one or two pages
+    const UniqueFd memory(::openat(target.dir.live(), "mem", O_RDONLY | O_CLOEXEC));
+    if (!memory)
+        return fail(Error::system("its vdso: opening /proc/PID/mem"));
+    std::string bytes(vdso_max, '\0');
+    const ssize_t got = ::pread(memory.get(), bytes.data(), bytes.size(), static_cast<off_t>(address));
+    if (got < 0)
+        return fail(Error::system("its vdso: reading /proc/PID/mem"));
+    bytes.resize(static_cast<std::size_t>(got));
+    return bytes;
+}
+
+// Of a 32-bit process the vdso as well; that of the others is the daemon's own.
+Collector auxv(const Shared &target) {
+    return {"auxv", [target, read = file(target, "auxv", Empty::IsGone).run](const Deadline &deadline) {
+                Outcome outcome = read(deadline);
+                if (outcome.files.empty() || !is_narrow_auxv(outcome.files.front().second))
+                    return outcome;
+                const auto at = auxv_value(outcome.files.front().second, AT_SYSINFO_EHDR);
+                if (!at || *at == 0)
+                    return outcome;
+                auto bytes = narrow_vdso(*target, *at);
+                if (bytes)
+                    outcome.files.emplace_back(narrow_vdso_file, std::move(*bytes));
+                else
+                    outcome.error = bytes.error().what;
                 return outcome;
             }};
 }
@@ -430,7 +464,7 @@ void collect_process(const OsRoots &os, const ProcessRef &process, const Collect
     std::vector<Collector> collectors{
         maps(target),
         status(target),
-        file(target, "auxv", Empty::IsGone),
+        auxv(target),
         file(target, "cmdline", Empty::MayBeGone),
         link(target, "exe"),
         link(target, "cwd"),

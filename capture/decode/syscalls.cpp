@@ -48,6 +48,11 @@ int descriptor_of(const decode::Registers &registers) {
 } // namespace
 
 std::string syscall_name(int nr, bool compat) {
+    // of the x32 ABI, whose first 512 numbers are those of x86-64 (arch/x86/entry/syscalls/syscall_64.tbl)
+    constexpr int x32_bit = 0x40000000; // __X32_SYSCALL_BIT
+    if (!compat && nr >= x32_bit)
+        return "x32:" +
+               (nr - x32_bit < 512 ? syscall_name(nr - x32_bit, false) : "syscall_" + std::to_string(nr - x32_bit));
     const tables::Call &call = call_of(nr, compat);
     return call.name.empty() ? "syscall_" + std::to_string(nr) : std::string(call.name);
 }

@@ -35,4 +35,21 @@ std::optional<std::uint64_t> auxv_value(std::string_view bytes, std::uint64_t ty
     return is_narrow_auxv(bytes) ? value_in<std::uint32_t>(bytes, type) : value_in<std::uint64_t>(bytes, type);
 }
 
+std::string_view saved_auxv(const bpf::death_event &event) {
+    return {reinterpret_cast<const char *>(event.auxv), sizeof event.auxv};
+}
+
+std::string_view abi_name(std::string_view auxv, bool in_32bit_code, bool in_64bit_code) {
+    const bool known = auxv.find_first_not_of('\0') != std::string_view::npos;
+    if (!known)
+        return in_32bit_code ? "i386" : "x86-64";
+    if (!is_narrow_auxv(auxv))
+        return "x86-64";
+    return in_32bit_code || !in_64bit_code ? "i386" : "x32";
+}
+
+Isa isa_of(const bpf::user_registers &registers) {
+    return registers.cs == code_segment_32bit ? Isa::i386 : Isa::x86_64;
+}
+
 } // namespace incident::capture

@@ -1,5 +1,6 @@
 #include "capture/os/kernel_maps.h"
 
+#include "capture/os/auxv.h"
 #include "capture/os/page_size.h"
 
 #include <elf.h>
@@ -14,13 +15,6 @@ namespace incident::capture {
 namespace {
 
 enum : std::uint16_t { vm_read = 1, vm_write = 2, vm_exec = 4 }; // include/linux/mm.h
-
-std::uint64_t aux_value(const bpf::death_event &event, std::uint64_t type) {
-    for (std::size_t i = 0; i + 1 < std::size(event.auxv); i += 2)
-        if (event.auxv[i] == type)
-            return event.auxv[i + 1];
-    return 0;
-}
 
 // Its components stand last one first; a newline is printed as the kernel does (seq_path, "\n" only).
 std::string path_text(std::string_view names, const bpf::maps_entry &entry) {
@@ -43,7 +37,7 @@ std::string path_text(std::string_view names, const bpf::maps_entry &entry) {
 }
 
 std::string name_of(const bpf::maps_entry &entry, const bpf::death_event &whose) {
-    if (entry.start == aux_value(whose, AT_SYSINFO_EHDR))
+    if (entry.start == auxv_value(saved_auxv(whose), AT_SYSINFO_EHDR))
         return "[vdso]";
     if (entry.start <= whose.start_stack && whose.start_stack < entry.end)
         return "[stack]";

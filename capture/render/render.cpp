@@ -69,7 +69,8 @@ std::vector<std::pair<std::string, std::string>> render_all(const RenderContext 
     files.emplace_back("memory.bin", std::move(memory.bytes));
     files.emplace_back("modules.json", json_lines(modules_of(context, redactor)));
     for (const auto &[path, bytes] : context.collected.files)
-        files.emplace_back(path, redactor.file(path, bytes));
+        if (path != narrow_vdso_file) // which is in memory.bin
+            files.emplace_back(path, redactor.file(path, bytes));
     if (!context.collected.file("process/auxv"))
         if (std::string auxv = auxiliary_vector(context.collected, context.input.process.event); !auxv.empty())
             files.emplace_back("process/auxv", std::move(auxv));

@@ -166,6 +166,7 @@ private:
         json["comm"] = valid_utf8(fixed_text(event_.leader_comm));
         json["exe"] = text_or_null(fields_.exe.text);
         json["exe_on_host"] = text_or_null(fields_.exe_on_host);
+        json["isa"] = isa_name(process_);
         const std::string build_id = context_.build_id_exe.empty() ? exe_build_id(event_) : context_.build_id_exe;
         json["build_id"] = text_or_null(build_id);
         json["cmdline"] = text_or_null(fields_.cmdline.text);

@@ -2,11 +2,13 @@
 #include "capture/decode/decode_text.h"
 
 #include "capture/collect/vdso.h"
+#include "capture/os/auxv.h"
 #include "capture/render/render_json.h"
 #include "capture/render/render_parts.h"
 #include "capture/render/render_threads.h"
 
 #include <algorithm>
+#include <elf.h>
 
 namespace incident::capture {
 
@@ -15,7 +17,7 @@ namespace {
 class Image {
 public:
     Image(const RenderContext &context, const Redactor &redactor)
-        : process_(context.input.process), redactor_(redactor) {}
+        : process_(context.input.process), collected_(context.collected), redactor_(redactor) {}
 
     MemoryImage render() {
         for (const ThreadSnapshot &thread : process_.threads) {
@@ -25,14 +27,11 @@ public:
                 add(piece.address, {reinterpret_cast<const char *>(piece.bytes.data()), piece.bytes.size()}, thread.tid,
                     "stack");
             for (const bpf::memory_window &window : thread.event->window)
-                add_window(window, thread.tid);
+                add_window(window, thread.tid, isa_of(thread.event->regs));
         }
         for (const bpf::memory_window &window : process_.pointers)
-            add_window(window, process_.event.h.tid);
-        constexpr std::size_t vdso_at = 33; // AT_SYSINFO_EHDR, elf.h
-        for (std::size_t i = 0; i + 1 < std::size(process_.event.auxv); i += 2)
-            if (process_.event.auxv[i] == vdso_at && process_.event.auxv[i + 1])
-                add(process_.event.auxv[i + 1], own_vdso(), process_.event.h.tgid, "vdso");
+            add_window(window, process_.event.h.tid, Isa::x86_64); // of no register
+        add_vdso();
         constexpr std::string_view names[ELF_HEADS] = {"elf head ip", "elf head exe"};
         for (std::size_t i = 0; i < ELF_HEADS; ++i) {
             const bpf::elf_head &head = process_.event.elf[i];
@@ -46,7 +45,21 @@ public:
     }
 
 private:
-    void add_window(const bpf::memory_window &window, std::uint32_t tid) {
+    // The 64-bit one is the same in this process.  A 32-bit process may have changed its copy, so that is its own
+    // alone.
+    void add_vdso() {
+        const std::string_view auxv = saved_auxv(process_.event);
+        const auto at = auxv_value(auxv, AT_SYSINFO_EHDR);
+        if (!at || *at == 0)
+            return;
+        const std::string *read = collected_.file(narrow_vdso_file);
+        if (!is_narrow_auxv(auxv))
+            add(*at, own_vdso(), process_.event.h.tgid, "vdso");
+        else if (read)
+            add(*at, *read, process_.event.h.tgid, "vdso");
+    }
+
+    void add_window(const bpf::memory_window &window, std::uint32_t tid, Isa isa) {
         if (window.status != bpf::WINDOW_READ && window.status != bpf::WINDOW_PARTIAL)
             return;
         std::string what = "window";
@@ -54,7 +67,7 @@ private:
             what = "pointed at by the stack";
         else if (window.which == WINDOW_OF_MAPPING)
             what = "last mapping";
-        else if (const std::string_view name = register_name(window.which); !name.empty())
+        else if (const std::string_view name = register_name(window.which, isa); !name.empty())
             what.append(" ").append(name);
         add(window.address,
             {reinterpret_cast<const char *>(window.bytes), std::min<std::size_t>(window.length, WINDOW_LEN)}, tid,
@@ -78,6 +91,7 @@ private:
     }
 
     const ProcessSnapshot &process_;
+    const Collected &collected_;
     const Redactor &redactor_;
     MemoryImage image_;
 };

@@ -4,6 +4,7 @@
 #include "capture/collect/collect.h"
 #include "capture/container/container.h"
 #include "capture/decode/decode_text.h"
+#include "capture/os/auxv.h"
 #include "capture/render/render_lines.h"
 #include "capture/render/render_modules.h"
 
@@ -105,6 +106,15 @@ ProcessFields process_fields(const RenderContext &context, const Redactor &redac
     if (const auto &entry = context.input.process.entry)
         fields.exec_name = redactor.text(fixed_text(entry->exec_name));
     return fields;
+}
+
+std::string_view isa_name(const ProcessSnapshot &process) {
+    const auto in_code = [&](std::uint64_t segment) {
+        return std::ranges::any_of(process.threads, [&](const ThreadSnapshot &thread) {
+            return thread.event && thread.event->regs.cs == segment;
+        });
+    };
+    return abi_name(saved_auxv(process.event), in_code(code_segment_32bit), in_code(code_segment_64bit));
 }
 
 std::string exe_build_id(const bpf::death_event &event) {

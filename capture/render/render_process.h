@@ -31,6 +31,8 @@ struct ProcessFields {
 ProcessFields process_fields(const RenderContext &context, const Redactor &redactor);
 
 // The build-id of the executable, from its first bytes as mapped; "" if these were not in memory.
+// abi_name() of the process.
+std::string_view isa_name(const ProcessSnapshot &process);
 std::string exe_build_id(const bpf::death_event &event);
 
 // Who sent the signal that was the trigger: as the last generated record of this number says, else as siginfo says. pid

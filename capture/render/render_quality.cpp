@@ -1,9 +1,11 @@
 #include "capture/render/render_parts.h"
 
 #include "capture/decode/decode_text.h"
+#include "capture/os/auxv.h"
 #include "capture/os/lines.h"
 #include "capture/render/render_accounts.h"
 #include "capture/render/render_lines.h"
+#include "capture/render/render_process.h"
 
 #include "capture/render/render_threads.h"
 #include "capture/render/render_time.h"
@@ -11,6 +13,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <set>
 
 namespace incident::capture {
@@ -25,6 +28,7 @@ public:
     Json render() {
         count_threads();
         count_losses();
+        count_other_code();
         if (const Gap *gap = gap_within())
             because(fmt::format("from {} to {} nothing was recorded: incidentd {}", wall_text(gap->from),
                                 wall_text(gap->until), gap->stopped ? "was stopped" : "was killed"));
@@ -142,6 +146,20 @@ private:
             missing(tid, named ? json["comm"].get<std::string>() : "", "alive, but not captured");
         }
         return count;
+    }
+
+    // What nobody unwinds.
+    void count_other_code() {
+        const std::string_view isa = isa_name(process_);
+        if (isa == "x32")
+            return because("a program of the x32 ABI: its stacks are not unwound, and there is no mini.core");
+        const Isa other = isa == "i386" ? Isa::x86_64 : Isa::i386;
+        const auto count = std::ranges::count_if(process_.threads, [&](const ThreadSnapshot &thread) {
+            return thread.event && !thread.event->is_worker && isa_of(thread.event->regs) == other;
+        });
+        if (count)
+            because(fmt::format("threads of the {} program were in {} code, and their stacks are not unwound ({})", isa,
+                                other == Isa::i386 ? "32-bit" : "64-bit", count));
     }
 
     void count_losses() {

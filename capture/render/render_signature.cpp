@@ -6,6 +6,7 @@
 #include "capture/decode/decode_text.h"
 #include "capture/decode/kernel_path.h"
 #include "capture/decode/syscalls.h"
+#include "capture/os/auxv.h"
 #include "capture/os/page_size.h"
 #include "capture/render/render.h"
 #include "capture/render/render_stack.h"
@@ -64,7 +65,8 @@ std::string place(const bpf::death_event &event, std::uint64_t ip) {
 // called it: the first word on the stack that points into the executable's code.  A guess, but the
 // same one for the same way there.
 std::string caller(const ThreadSnapshot &thread, const bpf::death_event &event) {
-    constexpr std::uint64_t looked_at = 8192, word = sizeof(std::uint64_t);
+    constexpr std::uint64_t looked_at = 8192;
+    const std::uint64_t word = word_bytes(isa_of(thread.event->regs));
     const std::uint64_t first = thread.event->regs.sp & ~(word - 1);
     for (std::uint64_t offset = 0; offset < looked_at; offset += word) {
         const auto value = stack_word(thread, first + offset);

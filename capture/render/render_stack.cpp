@@ -1,22 +1,25 @@
 #include "capture/render/render_stack.h"
 
+#include "capture/os/auxv.h"
+
 #include <cstring>
 
 namespace incident::capture {
 
 std::optional<std::uint64_t> stack_word(const ThreadSnapshot &thread, std::uint64_t address) {
-    std::uint64_t word;
+    const std::size_t size = thread.event ? word_bytes(isa_of(thread.event->regs)) : sizeof(std::uint64_t);
     for (const StackPiece &piece : thread.stack)
         if (const std::uint64_t at = address - piece.address;
-            address >= piece.address && piece.bytes.size() >= sizeof word && at <= piece.bytes.size() - sizeof word) {
-            std::memcpy(&word, piece.bytes.data() + at, sizeof word);
+            address >= piece.address && piece.bytes.size() >= size && at <= piece.bytes.size() - size) {
+            std::uint64_t word = 0; // the lower bytes come first
+            std::memcpy(&word, piece.bytes.data() + at, size);
             return word;
         }
     return std::nullopt;
 }
 
 StackWalk walk_stack(const ThreadSnapshot &thread, const Modules &modules) {
-    constexpr std::size_t frames_max = 64, word = sizeof(std::uint64_t);
+    constexpr std::size_t frames_max = 64;
     StackWalk walk{{}, "instruction pointer only", ""};
     if (!thread.event) {
         walk.how = "none";
@@ -29,6 +32,7 @@ StackWalk walk_stack(const ThreadSnapshot &thread, const Modules &modules) {
         return walk;
     }
     const bpf::user_registers &regs = thread.event->regs;
+    const std::uint64_t word = word_bytes(isa_of(regs));
     walk.frames.push_back(regs.ip);
     if (thread.stack.empty()) {
         walk.stopped =

@@ -22,7 +22,7 @@ struct StackWalk {
 // one before, and the return address in an executable mapping.
 StackWalk walk_stack(const ThreadSnapshot &thread, const Modules &modules);
 
-// The word at a stack address, if it was captured.
+// The word at a stack address, as wide as the thread's registers, if it was captured.
 std::optional<std::uint64_t> stack_word(const ThreadSnapshot &thread, std::uint64_t address);
 
 } // namespace incident::capture

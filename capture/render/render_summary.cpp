@@ -11,6 +11,7 @@
 #include <simdjson.h>
 
 #include <algorithm>
+#include <array>
 #include <deque>
 
 namespace incident::capture {
@@ -305,7 +306,9 @@ private:
         const Json &registers = member(*found, "registers"), &stack = member(*found, "stack");
         if (registers.is_object()) {
             std::string text;
-            for (const char *name : {"rip", "rsp", "rax", "rdi", "rsi"})
+            const bool narrow = registers.contains("eip");
+            for (const char *name :
+                 narrow ? std::array{"eip", "esp", "eax", "edi", "esi"} : std::array{"rip", "rsp", "rax", "rdi", "rsi"})
                 text += fmt::format("{}{} {}", text.empty() ? "" : "  ", name, text_of(registers, name));
             field("", text);
         }

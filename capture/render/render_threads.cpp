@@ -6,6 +6,7 @@
 #include "capture/decode/payload.h"
 #include "capture/decode/socket_address.h"
 #include "capture/decode/syscalls.h"
+#include "capture/os/auxv.h"
 #include "capture/render/render_accounts.h"
 #include "capture/render/render_parts.h"
 #include "capture/render/render_requests.h"
@@ -173,9 +174,8 @@ private:
         // On entry the kernel puts the number into orig_ax; a fault or interrupt leaves -1 there.
         if (!has_registers(thread) || static_cast<std::int64_t>(thread.event->regs.orig_ax) < 0)
             return {};
-        constexpr std::uint64_t compat_code_segment = 0x23; // __USER32_CS, arch/x86/include/asm/segment.h
         const bpf::user_registers &r = thread.event->regs;
-        const bool compat = r.cs == compat_code_segment;
+        const bool compat = isa_of(r) == Isa::i386;
         const std::array<std::uint64_t, SYSCALL_ARGS> args =
             compat ? std::array<std::uint64_t, SYSCALL_ARGS>{r.bx, r.cx, r.dx, r.si, r.di, r.bp}
                    : std::array<std::uint64_t, SYSCALL_ARGS>{r.di, r.si, r.dx, r.r10, r.r8, r.r9};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "capture/collect/snapshot.h"
+#include "capture/os/isa.h"
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -36,7 +37,7 @@ bool captured_whole(const ThreadSnapshot &thread);
 // {"r15": "0x…", …} with the names of the processor's manuals: rip, rsp, eflags.
 nlohmann::ordered_json registers_json(const bpf::user_registers &regs);
 
-// rcx … of memory_window.which: "rax"; "rip"; "" for 255 and what is out of range.
-std::string_view register_name(std::uint8_t which);
+// rcx … of memory_window.which: "rax"; "rip"; "" for 255 and what is out of range.  Of i386 "eax"; "eip"; "" for r8 …
+std::string_view register_name(std::uint8_t which, Isa isa);
 
 } // namespace incident::capture

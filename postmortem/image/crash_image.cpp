@@ -31,7 +31,9 @@ user_regs_struct narrow_registers_of(JsonView json) {
     regs.rbp = value("ebp");
     regs.rsp = value("esp");
     regs.rip = value("eip");
-    regs.orig_rax = json["orig_eax"].natural().value_or(~0ull); // none: in no system call
+    // -1: in no system call, as of 64-bit threads
+    const auto call = json["orig_eax"].natural().value_or(UINT32_MAX);
+    regs.orig_rax = static_cast<std::uint64_t>(std::int64_t{static_cast<std::int32_t>(call)});
     regs.eflags = value("eflags");
     regs.cs = value("cs");
     regs.ss = value("ss");
@@ -243,13 +245,14 @@ void read_build_ids(const capture::Bundle &bundle, std::vector<ImageModule> &mod
 } // namespace
 
 Isa isa_of(const CrashImage &image) {
-    const auto known =
-        std::ranges::find_if(image.threads, [](const ImageThread &t) { return t.registers.has_value(); });
-    const std::uint64_t code = known == image.threads.end() ? 0 : known->registers->cs;
-    if (image.auxv.empty())
-        return code == capture::code_segment_32bit ? Isa::i386 : Isa::x86_64;
-    // a program of the x32 ABI has narrow words and executes 64-bit code
-    return capture::is_narrow_auxv(image.auxv) && code != capture::code_segment_64bit ? Isa::i386 : Isa::x86_64;
+    const auto in_code = [&](std::uint64_t segment) {
+        return std::ranges::any_of(image.threads, [&](const ImageThread &thread) {
+            return thread.registers && thread.registers->cs == segment;
+        });
+    };
+    const auto abi =
+        capture::abi_name(image.auxv, in_code(capture::code_segment_32bit), in_code(capture::code_segment_64bit));
+    return abi == "i386" ? Isa::i386 : Isa::x86_64;
 }
 
 std::optional<std::uint64_t> CrashImage::aux(std::uint64_t type) const {

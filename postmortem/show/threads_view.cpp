@@ -11,9 +11,11 @@ namespace incident::postmortem {
 
 namespace {
 
-constexpr std::array<std::string_view, 24> register_order{
-    "rip", "rsp", "rbp", "eflags", "rax", "rbx", "rcx", "rdx",     "rsi",     "rdi", "orig_rax", "r8",
-    "r9",  "r10", "r11", "r12",    "r13", "r14", "r15", "fs_base", "gs_base", "cs",  "ss",       "ds"};
+// Those of a 32-bit thread behind those of the others: it has none of them.
+constexpr std::array<std::string_view, 34> register_order{
+    "rip", "rsp", "rbp", "eflags", "rax", "rbx", "rcx", "rdx",     "rsi",     "rdi",     "orig_rax", "r8",
+    "r9",  "r10", "r11", "r12",    "r13", "r14", "r15", "fs_base", "gs_base", "cs",      "ss",       "ds",
+    "eip", "esp", "ebp", "eax",    "ebx", "ecx", "edx", "esi",     "edi",     "orig_eax"};
 
 std::string hex(JsonView number) {
     const auto value = number.natural();
