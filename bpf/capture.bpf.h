@@ -30,6 +30,7 @@ struct capture { /* small, for it lies on the stack, of which a call chain has 5
 #define RT_FRAME32_SP 192      /* rt_sigframe_ia32.uc.uc_mcontext.sp */
 #define RT_FRAME32_INFO 16     /* rt_sigframe_ia32.info, which its pinfo points at */
 #define FRAME32_SP 36          /* sigframe_ia32.sc.sp */
+#define CONTEXT32_CS 32        /* sigcontext_32.cs, from its sp */
 #define VDSO32_MAX 16384       /* bytes: the image has one or two pages */
 #define STACK_ABSENT_OTHERS 32 /* … of the other threads */
 #define USER_LOW 4096ULL
@@ -411,19 +412,23 @@ static __noinline int note_pages(struct task_struct *task, __u64 from, __u32 abs
     return 0;
 }
 
-/* Of a 32-bit thread: a frame begins with where in the vdso its handler returns to. */
+/* Of a 32-bit thread: a frame begins with where in the vdso its handler returns to.  So does, where it was in a system
+ * call, what the frame has of its instruction pointer, but behind that there is no code segment in its place. */
 static long look_for_frame32(__u32 i, void *unused)
 {
     struct stack_pages *found = pages_of_stack();
     if (!found)
         return 1;
     __u64 at = found->frame - 16;
-    __u32 words[3] = {}, sp = 0; /* pretcode, sig, and of an rt_sigframe pinfo */
+    __u32 words[3] = {}, sp = 0, cs = 0; /* pretcode, sig, and of an rt_sigframe pinfo */
     found->frame = at;
     if (bpf_probe_read_user(words, sizeof(words), (void *)at) || words[0] - found->restorer >= VDSO32_MAX)
         return 0;
     at += words[2] == (__u32)at + RT_FRAME32_INFO ? RT_FRAME32_SP : FRAME32_SP;
     bpf_probe_read_user(&sp, sizeof(sp), (void *)at);
+    bpf_probe_read_user(&cs, sizeof(cs), (void *)(at + CONTEXT32_CS));
+    if ((cs & 0xffff) != USER32_CODE)
+        return 0;
     found->interrupted = sp;
     return 1;
 }

@@ -5,6 +5,7 @@
 #include "capture/container/host_paths.h"
 #include "capture/os/auxv.h"
 #include "capture/os/dir_at.h"
+#include "capture/os/elf_headers.h"
 #include "capture/os/maps.h"
 #include "capture/os/number.h"
 #include "capture/os/proc_file.h"
@@ -133,6 +134,13 @@ Result<std::string> narrow_vdso(const Target &target, std::uint64_t address) {
     if (got < 0)
         return fail(Error::system("its vdso: reading /proc/PID/mem"));
     bytes.resize(static_cast<std::size_t>(got));
+    // Behind it lies other memory.  Its section headers are the last of it, as own_vdso() says.
+    const auto header =
+        read_elf_header(reader_of_head({reinterpret_cast<const std::uint8_t *>(bytes.data()), bytes.size()}));
+    if (!header)
+        return fail("its vdso: " + header.error().what);
+    const std::uint64_t end = header->e_shoff + std::uint64_t{header->e_shnum} * header->e_shentsize;
+    bytes.resize(std::min<std::uint64_t>(bytes.size(), end));
     return bytes;
 }
 

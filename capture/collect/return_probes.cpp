@@ -1,5 +1,7 @@
 #include "capture/collect/return_probes.h"
 
+#include "capture/os/auxv.h"
+
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -8,19 +10,23 @@ namespace incident::capture {
 
 namespace {
 
-constexpr std::size_t word_size = sizeof(std::uint64_t);
+constexpr std::size_t word_max = sizeof(std::uint64_t);
 
 struct Place {
     std::uint64_t address, trampoline, return_address;
+    std::size_t size; // of the return address, in bytes
 };
 
 // All threads', by address; of one address the first, which is its thread's innermost call there.
 std::vector<Place> places_of(const ProcessSnapshot &process) {
     std::vector<Place> places;
-    for (const ThreadSnapshot &thread : process.threads)
-        if (thread.returns)
-            for (const PendingReturn &pending : thread.returns->pending)
-                places.push_back({pending.place, thread.returns->trampoline, pending.return_address});
+    for (const ThreadSnapshot &thread : process.threads) {
+        if (!thread.returns)
+            continue;
+        const std::size_t size = thread.event ? word_bytes(isa_of(thread.event->regs)) : word_max;
+        for (const PendingReturn &pending : thread.returns->pending)
+            places.push_back({pending.place, thread.returns->trampoline, pending.return_address, size});
+    }
     std::ranges::stable_sort(places, {}, &Place::address);
     const auto [from, to] = std::ranges::unique(places, {}, &Place::address);
     places.erase(from, to);
@@ -29,13 +35,15 @@ std::vector<Place> places_of(const ProcessSnapshot &process) {
 
 void put_back(const std::vector<Place> &places, std::uint64_t address, std::span<std::uint8_t> bytes) {
     // Addresses near the end of the address space do not wrap: no stack is there.
-    if (address < word_size || bytes.size() > ~std::uint64_t{0} - address)
+    if (address < word_max || bytes.size() > ~std::uint64_t{0} - address)
         return;
-    auto place = std::ranges::lower_bound(places, address - (word_size - 1), {}, &Place::address);
+    auto place = std::ranges::lower_bound(places, address - (word_max - 1), {}, &Place::address);
     for (; place != places.end() && place->address < address + bytes.size(); ++place) {
+        if (place->address + place->size <= address)
+            continue;
         const std::uint64_t from = std::max(place->address, address);
         const std::size_t skipped = from - place->address;
-        const std::size_t count = std::min<std::uint64_t>(word_size - skipped, address + bytes.size() - from);
+        const std::size_t count = std::min<std::uint64_t>(place->size - skipped, address + bytes.size() - from);
         std::uint8_t *const there = bytes.data() + (from - address);
         const auto part = [&](const std::uint64_t &word) {
             return reinterpret_cast<const std::uint8_t *>(&word) + skipped;

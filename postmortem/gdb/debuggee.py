@@ -8,6 +8,7 @@ from . import text
 
 # Those that may hold an address, as threads.json calls them.
 REGISTERS = "rax rbx rcx rdx rsi rdi rbp rsp r8 r9 r10 r11 r12 r13 r14 r15 rip".split()
+REGISTERS_I386 = "eax ebx ecx edx esi edi ebp esp eip".split()
 
 
 # LWP → the bundle's tid, where they differ: a process in a pid namespace dumps its core with the ids it knows itself
@@ -36,14 +37,14 @@ def learn_tids(incident, bundle_threads):
     # A thread is known by where its stack is: no two of a process have theirs in one place.
     tids = {}
     for thread in bundle_threads:
-        stack_pointer = text.number(thread, "registers", "rsp")
+        stack_pointer = text.number(thread, "registers", "rsp") or text.number(thread, "registers", "esp")
         if stack_pointer:
             tids.setdefault(stack_pointer, []).append(text.number(thread, "tid"))
     found = {}
     with selection_kept():
         for thread in gdb.selected_inferior().threads():
             frame = newest_frame(thread)
-            similar = tids.get(register(frame, "rsp"), []) if frame else []
+            similar = tids.get(register(frame, "sp"), []) if frame else []
             lwp = thread.ptid[1] or thread.ptid[2]
             if len(similar) == 1:
                 found[lwp] = similar[0]
@@ -90,10 +91,32 @@ def is_x86_64():
         return True
 
 
+def is_i386():
+    """A 32-bit process."""
+    try:
+        return present() and gdb.selected_inferior().architecture().name() == "i386"
+    except gdb.error:
+        return False
+
+
+def registers():
+    """Those of the process that may hold an address."""
+    return REGISTERS_I386 if is_i386() else REGISTERS
+
+
+def word():
+    """Bytes of an address."""
+    return 4 if is_i386() else 8
+
+
+def word_mask():
+    return (1 << 8 * word()) - 1
+
+
 def register(frame, name):
     """Unsigned; None where gdb cannot tell."""
     try:
-        return int(frame.read_register(name)) & text.ADDRESS_MASK
+        return int(frame.read_register(name)) & word_mask()
     except (gdb.error, ValueError):
         return None
 

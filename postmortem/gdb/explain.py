@@ -95,7 +95,7 @@ brk, mprotect and madvise; allocations are those the heap recorder saw, where a 
     name = "explain"
 
     def candidates(self, before, typed):
-        return [] if before else ["$" + name for name in debuggee.REGISTERS + ["pc", "sp", "fp"]]
+        return [] if before else ["$" + name for name in debuggee.registers() + ["pc", "sp", "fp"]]
 
     def run(self, argument):
         question = evaluated(argument) if argument else faulting_address()
@@ -131,10 +131,12 @@ def recorded_register(expression):
     """$rdi where gdb has no process: the bundle's, of the thread it happened in."""
     if debuggee.present() or not expression.startswith("$"):
         return None
-    name = {"pc": "rip", "sp": "rsp", "fp": "rbp"}.get(expression[1:], expression[1:])
+    names = {"pc": ("rip", "eip"), "sp": ("rsp", "esp"), "fp": ("rbp", "ebp")}.get(expression[1:], (expression[1:],))
     incident = bundle()
     thread = incident.thread(integer(incident.incident(), "thread", "tid"))
-    return number(thread, "registers", name) if name in debuggee.REGISTERS else None
+    known = debuggee.REGISTERS + debuggee.REGISTERS_I386
+    values = [number(thread, "registers", name) for name in names if name in known]
+    return next((value for value in values if value is not None), None)
 
 
 def faulting_address():

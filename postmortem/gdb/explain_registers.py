@@ -16,12 +16,12 @@ THREADS_MAX = 4096  # of gdb's, and as many of the bundle's
 # AT&T syntax: 0x10(%rax,%rbx,8), (%rsp), 0x2000(%rip), 0x601040; a segment changes the meaning.
 OPERAND = re.compile(r"(?<![%\w:$*])(-?0x[0-9a-f]+)?\((?:%(\w+))?(?:,%(\w+),([1248]))?\)")
 
-PUSHES = re.compile(r"(call|push)q?\b")
+PUSHES = re.compile(r"(call|push)[ql]?\b")
 
 
 def instruction(question):
     """The instruction the thread died at, and the operand that gives this address, where one does."""
-    if not question.faulting or not debuggee.is_x86_64():
+    if not question.faulting or not (debuggee.is_x86_64() or debuggee.is_i386()):
         return
     thread = question.threads.get(integer(question.bundle.incident(), "thread", "tid"))
     frame = debuggee.newest_frame(thread) if thread else None
@@ -40,11 +40,12 @@ def instruction(question):
     finally:
         gdb.execute("set disassembly-flavor %s" % flavor, to_string=True)
     code = line.split("\t", 1)[-1].strip()
-    sp = debuggee.register(frame, "rsp")
-    if PUSHES.match(code) and sp is not None and (sp - 8) & ADDRESS_MASK == question.address:
-        yield "access", "%s was at '%s', which pushes to this address, with rsp = 0x%x" % (
+    sp, name = debuggee.register(frame, "sp"), "esp" if debuggee.is_i386() else "rsp"
+    if PUSHES.match(code) and sp is not None and (sp - debuggee.word()) & ADDRESS_MASK == question.address:
+        yield "access", "%s was at '%s', which pushes to this address, with %s = 0x%x" % (
             debuggee.label(thread),
             printable(code),
+            name,
             sp,
         )
         return
@@ -70,10 +71,10 @@ def effective(frame, match):
     for name, factor in ((base, 1), (index, int(scale or 1))):
         if name:
             value = debuggee.register(frame, name)
-            if value is None or name not in debuggee.REGISTERS:
+            if value is None or name not in debuggee.registers():
                 return None
             address, parts = address + value * factor, parts + [(name, value)]
-    return (address & ADDRESS_MASK, parts) if parts else None
+    return (address & debuggee.word_mask(), parts) if parts else None
 
 
 def near(question):
@@ -102,7 +103,7 @@ def _pointing(question):
 def _in_gdb(question):
     for tid, thread in itertools.islice(question.threads.items(), THREADS_MAX):
         frame = debuggee.newest_frame(thread)
-        for name in debuggee.REGISTERS if frame else ():
+        for name in debuggee.registers() if frame else ():
             value = debuggee.register(frame, name)
             if value is not None:
                 yield tid, name, value
@@ -116,7 +117,7 @@ def _in_bundle(question):
         return
     for thread in threads[:THREADS_MAX]:
         tid = integer(thread, "tid")
-        for name in debuggee.REGISTERS if tid is not None and tid not in question.threads else ():
+        for name in debuggee.registers() if tid is not None and tid not in question.threads else ():
             value = number(thread, "registers", name)
             if value is not None:
                 yield tid, name, value

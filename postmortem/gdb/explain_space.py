@@ -15,7 +15,7 @@ USER_END_5, KERNEL_START_5 = 1 << 56, (1 << 64) - (1 << 56)
 
 def place(question):
     address = question.address
-    if question.mapping or not debuggee.is_x86_64():
+    if question.mapping or not (debuggee.is_x86_64() or debuggee.is_i386()):
         return
     if address < LOWEST:
         yield "null", "in the first page, at offset %d (0x%x) of a null pointer" % (address, address)

@@ -77,12 +77,18 @@ def behind_syscall(frame):
 def registers_agree(frame, call):
     """Whether the newest frame's registers are those of a thread in this call, or just back from it."""
     if get(call, "in_flight") is True or get(call, "interrupted") is True:
-        number = debuggee.register(frame, "orig_rax")
+        number = debuggee.register(frame, "orig_eax" if debuggee.is_i386() else "orig_rax")
         # The kernel forgets the number (-1) once it has made up its mind about a restart.
-        decided = number == ADDRESS_MASK and debuggee.register(frame, "rax") in STILL_INSIDE
+        inside = tuple(value & debuggee.word_mask() for value in STILL_INSIDE)
+        decided = number == debuggee.word_mask() and result(frame) in inside
         return decided or (number is not None and number == integer(call, "nr"))
     ret = integer(call, "ret")
-    return ret is not None and debuggee.register(frame, "rax") == ret & ADDRESS_MASK
+    return ret is not None and result(frame) == ret & debuggee.word_mask()
+
+
+def result(frame):
+    """The register that a system call returns its result in."""
+    return debuggee.register(frame, "eax" if debuggee.is_i386() else "rax")
 
 
 def of_selected_frame(incident, tid):

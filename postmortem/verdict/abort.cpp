@@ -24,6 +24,7 @@ constexpr std::string_view aborting[] = {"abort",
                                          "__pthread_kill_internal",
                                          "__GI___pthread_kill",
                                          "__libc_message",
+                                         "__kernel_vsyscall", // i386's way into the kernel, in the vdso
                                          "std::process::abort",
                                          "std::sys::abort_internal",
                                          "std::sys::unix::abort_internal",

@@ -39,7 +39,7 @@ if crash; then
     same "its frames by name" "writes_through_null middle outer begin _start" "$(frames)"
     same "its registers are i386's" "True True False" \
         "$(json '"%s %s %s" % ("eip" in d[0]["registers"], 0 < int(d[0]["registers"]["esp"], 16) < 1 << 32, "r8" in d[0]["registers"])' "$bundle/threads.json")"
-    has "why" 'bad address: writes_through_null\(\) writes 4 bytes at 0x1d0' "$(incident 'd["verdict"]["text"]')"
+    has "why" 'bad address: writes_through_null\(\) writes 4 bytes at 0x1d0' "$(incident 'd["verdict"]["sentence"]')"
     same "its calls by i386's table" "open read close" \
         "$(python3 -c 'import json, sys; print(" ".join(e["name"] for e in map(json.loads, open(sys.argv[1])) if e["kind"] in ("syscall", "open") and e["name"] in ("open", "read", "close")))' "$bundle/timeline.jsonl")"
     has "with the path" '/etc/hostname' "$(incidentctl timeline "$(basename "$bundle")")"
@@ -48,6 +48,8 @@ if crash; then
     has "gdb: i386" 'i386\)?\.?"?\)?\.?$|currently "i386"' "$said"
     has "gdb: the stack" 'in outer \(what=1\)' "$said"
     has "gdb: the address" '0x1d0' "$said"
+    has "incident explain: the operand" '\(%edx\).*edx = 0x1d0' \
+        "$(incidentctl gdb "$(basename "$bundle")" -- -batch -ex 'incident explain' 2>&1)"
     check "verify" incidentctl verify "$(basename "$bundle")"
 fi
 
