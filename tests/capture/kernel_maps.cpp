@@ -84,6 +84,17 @@ TEST(KernelMaps, HeapStackAndVdsoHaveTheirNames) {
     EXPECT_EQ(maps.all()[2].path, "[vdso]");
 }
 
+TEST(KernelMaps, TheVdsoOfA32BitProcessIsFound) {
+    bpf::death_event whose{};
+    whose.auxv[0] = 0xf7fc4550'00000020; // AT_SYSINFO
+    whose.auxv[1] = 0xf7fc4000'00000021; // AT_SYSINFO_EHDR
+    Event event;
+    event.add(0xf7fc4000, 0xf7fc6000);
+    const Maps maps = Maps::parse(text_of(event, whose));
+    ASSERT_EQ(maps.all().size(), 1u);
+    EXPECT_EQ(maps.all()[0].path, "[vdso]");
+}
+
 TEST(KernelMaps, WhatIsMissingIsSaid) {
     Event event;
     event.add(0x1000, 0x2000, {"deep"}).flags = bpf::MAPS_PATH_CUT;

@@ -42,6 +42,62 @@ TEST(RenderThreads, RegistersAndPlace) {
         R"({"ip":"0x401234","module":"/usr/bin/app","build_id":"aabbccdd","offset":"0x2234","symbol":null,"file":null,"line":null,"inline":false})");
 }
 
+// __USER32_CS: a thread in 32-bit code.
+TEST(RenderThreads, A32BitThreadHasItsOwnRegistersAndWords) {
+    Made made;
+    made.collected.files["process/maps"] = "00400000-00500000 r-xp 00001000 08:01 77 /usr/bin/app\n";
+    ThreadSnapshot &thread = made.thread(0);
+    bpf::user_registers &regs = thread.event->regs;
+    regs.cs = 0x23;
+    regs.ax = 0xffffffffffffffda; // as the kernel keeps -ENOSYS
+    regs.r8 = 7;
+    regs.gs_base = 0xf7d00000;
+    regs.sp = 0xffffd000;
+    regs.bp = 0xffffd004;
+    thread.stack = {{0xffffd000, std::vector<std::uint8_t>(64)}};
+    const std::uint32_t words[] = {0, 0,
+                                   0x402000}; // at bp the caller's, which is the outermost, and the return address
+    std::memcpy(thread.stack.front().bytes.data(), words, sizeof words);
+    made.input.process.event.auxv[0] = 0xf7fc4550'00000020; // AT_SYSINFO, in words of 32 bits
+    thread.event->window[10] = {.address = 0x1000, .length = 8, .status = bpf::WINDOW_READ, .which = 10};
+    thread.event->window[9] = {.address = 0x2000, .length = 8, .status = bpf::WINDOW_READ, .which = 9};
+    const auto json = made.threads()[0];
+    EXPECT_EQ(json["registers"]["eip"], "0x401234");
+    EXPECT_EQ(json["registers"]["esp"], "0xffffd000");
+    EXPECT_EQ(json["registers"]["eax"], "0xffffffda");
+    EXPECT_EQ(json["registers"]["gs_base"], "0xf7d00000");
+    EXPECT_FALSE(json["registers"].contains("rip"));
+    EXPECT_FALSE(json["registers"].contains("r8"));
+    ASSERT_EQ(json["stack"]["frames"].size(), 2u);
+    EXPECT_EQ(json["stack"]["frames"][1]["ip"], "0x402000");
+    const std::string index = memory_of(made.context(), made.redactor()).index;
+    EXPECT_THAT(index, HasSubstr("window eax"));
+    EXPECT_THAT(index, testing::Not(HasSubstr("r8")));
+    made.thread(1).event->regs.cs = 0x23;
+    EXPECT_EQ(made.incident()["process"]["isa"], "i386");
+    EXPECT_EQ(made.incident()["quality"]["complete"], true);
+    EXPECT_THAT(made.summary(), HasSubstr("eip 0x401234"));
+}
+
+TEST(RenderThreads, CodeThatNobodyUnwindsIsSaid) {
+    Made made;
+    const auto reasons = [&] { return made.incident()["quality"]["incomplete_because"].dump(); };
+    made.thread(0).event->regs.cs = 0x33;
+    made.thread(1).event->regs.cs = 0x33;
+    made.input.process.event.auxv[0] = 33; // AT_SYSINFO_EHDR
+    made.input.process.event.auxv[1] = 0x7ffff7fc1000;
+    EXPECT_EQ(made.incident()["process"]["isa"], "x86-64");
+    EXPECT_EQ(reasons(), "[]");
+    made.thread(1).event->regs.cs = 0x23;
+    EXPECT_THAT(reasons(), HasSubstr("threads of the x86-64 program were in 32-bit code"));
+    made.input.process.event.auxv[0] = 0xf7fc4550'00000020;
+    EXPECT_EQ(made.incident()["process"]["isa"], "i386");
+    EXPECT_THAT(reasons(), HasSubstr("threads of the i386 program were in 64-bit code"));
+    made.thread(1).event->regs.cs = 0x33;
+    EXPECT_EQ(made.incident()["process"]["isa"], "x32");
+    EXPECT_THAT(reasons(), HasSubstr("the x32 ABI"));
+}
+
 // Where a thread sent no page, what its event says of their places is another's, who came before it.
 TEST(RenderThreads, OfAStackThatWasNotSentNoAddressIsSaid) {
     Made made;

@@ -45,6 +45,16 @@ TEST_F(ReturnsOf, ProbedFunctionsStandOnTheStackAgain) {
     EXPECT_EQ(thread().stack, before);
 }
 
+TEST_F(ReturnsOf, Of32BitThreadsTheyAre32BitsWide) {
+    thread().event->regs.cs = 0x23;
+    const std::uint32_t words[] = {0xffffe000, 0x1234, 0xffffe000, 0x5678};
+    std::memcpy(thread().stack.front().bytes.data(), words, sizeof words);
+    thread().returns = {0xffffe000, {{stack, 0x8041111}, {stack + 8, 0x8042222}}, false};
+    put_back();
+    EXPECT_EQ(word(stack), 0x1234'08041111u);
+    EXPECT_EQ(word(stack + 8), 0x5678'08042222u);
+}
+
 TEST_F(ReturnsOf, FramesThatLongjmpLeftAreNothing) {
     put(stack + 8, 0x1234); // written over since
     put(stack + 16, trampoline);

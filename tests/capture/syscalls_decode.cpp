@@ -41,6 +41,15 @@ std::string shown(long nr, Registers registers, const char *path = nullptr, bool
 
 constexpr std::uint64_t at_fdcwd = static_cast<std::uint32_t>(AT_FDCWD);
 
+TEST(SyscallsDecode, ANumberOfTheX32AbiIsNotTakenForAnother) {
+    constexpr int x32 = 0x40000000; // __X32_SYSCALL_BIT
+    EXPECT_EQ(syscall_name(x32 | 1, false), "x32:write");
+    EXPECT_EQ(syscall_name(x32 | 520, false), "x32:syscall_520") << "a table of its own begins at 512";
+    const std::uint64_t args[6] = {1, 0x1000, 5};
+    EXPECT_EQ(decode_syscall(x32 | 1, false, args, nullptr).name, "x32:write");
+    EXPECT_EQ(syscall_name(x32 | 1, true), "syscall_1073741825") << "of i386 there are none";
+}
+
 TEST(SyscallsDecode, OpenTakesAModeOnlyWhereItMayMakeAFile) {
     EXPECT_EQ(shown(SYS_openat, {at_fdcwd, 0x7f00, O_RDONLY | O_CLOEXEC, 0777}, "/etc/passwd"),
               "openat(AT_FDCWD, \"/etc/passwd\", O_RDONLY|O_CLOEXEC)");

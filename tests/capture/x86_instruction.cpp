@@ -46,6 +46,15 @@ TEST(X86Instruction, LengthOfWhatCompilersEmit) {
     EXPECT_FALSE(decode_x86(std::vector<std::uint8_t>{}));
 }
 
+TEST(X86Instruction, IsAnotherIn32BitCode) {
+    const std::vector<std::uint8_t> inc{0x40}, far_call{0x9a, 1, 2, 3, 4, 0x33, 0};
+    EXPECT_FALSE(decode_x86(inc)) << "a prefix without an instruction";
+    ASSERT_TRUE(decode_x86(inc, Isa::i386));
+    EXPECT_EQ(decode_x86(inc, Isa::i386)->mnemonic, ZYDIS_MNEMONIC_INC);
+    EXPECT_FALSE(decode_x86(far_call));
+    EXPECT_TRUE(decode_x86(far_call, Isa::i386));
+}
+
 TEST(X86Instruction, DistanceOfJumpsAndCallsToAFixedPlace) {
     EXPECT_EQ(distance({0xeb, 0xfe}), -2);                          // jmp .
     EXPECT_EQ(distance({0xe9, 0, 1, 0, 0}), 256);                   // jmp

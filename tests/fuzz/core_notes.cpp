@@ -39,9 +39,9 @@ void read_headers(std::string_view file) {
         must(segment.sane(), "only sane segments are kept");
         const std::string bytes = segment_bytes(read, segment, dynamic_max);
         must(bytes.size() <= dynamic_max, "a segment's bytes have a limit");
-        const std::string dynamic = relocated_dynamic(bytes, LoadBias(0x7f0000000000));
+        const std::string dynamic = relocated_dynamic(bytes, LoadBias(0x7f0000000000), layout->isa);
         must(dynamic.size() == bytes.size(), "a .dynamic keeps its size");
-        if (const auto at = debug_entry(dynamic))
+        if (const auto at = debug_entry(dynamic, layout->isa))
             must(*at < dynamic.size(), "DT_DEBUG is within .dynamic");
     }
 }
