@@ -7,7 +7,8 @@ import subprocess
 import pytest
 
 from lib.compiled import compiled
-from lib.victims import run
+from lib.ctl import Ctl
+from lib.victims import run, running
 from lib.wait import until
 
 RULE = """
@@ -83,7 +84,7 @@ def test_a_crash_is_told_as_a_64_bit_one_is(watcher, how, frames, why):
 
 
 def test_kill_9_leaves_the_threads(watcher):
-    with subprocess.Popen([compiled("waits.c", "-m32", "-O2")]) as victim:
+    with running(compiled("waits.c", "-m32", "-O2")) as victim:
         until(lambda: len(os.listdir(f"/proc/{victim.pid}/task")) == 3, "its threads")
         until(lambda: asleep(victim.pid), "its threads to sleep")
         victim.send_signal(signal.SIGKILL)
@@ -92,3 +93,21 @@ def test_kill_9_leaves_the_threads(watcher):
     assert incident.process["isa"] == "i386" and incident.record["mini_core"] is True
     stacks = [names(thread) for thread in incident.threads]
     assert sum("inner_wait" in stack and "outer_wait" in stack for stack in stacks) == 2, stacks
+
+
+def test_its_heap_is_not_probed_and_that_is_said(tmp_path):
+    from lib.daemon import Daemon
+
+    waits = compiled("waits.c", "-m32", "-O2")
+    rule = RULE + f'match = {{ exe = ["{waits}"] }}\ncontext = {{ allocations = "sizes" }}\n'
+    daemon = Daemon(tmp_path, rules=rule).start()
+    try:
+        with running(waits) as victim:
+            until(lambda: "32-bit" in Ctl(daemon.state).text("status"), "the refusal")
+            victim.kill()
+            victim.wait()
+            incident = daemon.explained_incident(victim.pid)
+    finally:
+        daemon.stop()
+    assert not incident.quality["complete"]
+    assert any("is a 32-bit program: only x86-64 ones can be probed" in why for why in incident.quality["incomplete_because"])

@@ -148,6 +148,8 @@ bool HeapProcess::look(const capture::OsRoots &os, HeapFunctionCache &cache) {
             continue;
         }
         const auto &sites = cache.of(*file);
+        if (!sites)
+            unread_ = fmt::format(" ({} {})", mapping.path, sites.error().what); // a 32-bit program's, as a rule
         for (const HeapSite &site : sites ? *sites : std::vector<HeapSite>{}) {
             capture::HeapFunction function{site.name, mapping.path, site.problem.empty() ? site.remark : site.problem,
                                            false};
@@ -165,7 +167,7 @@ bool HeapProcess::look(const capture::OsRoots &os, HeapFunctionCache &cache) {
     if (any && !since_ns_)
         since_ns_ = clock_ns(CLOCK_MONOTONIC);
     problem_ = any               ? ""
-               : problem.empty() ? "no function of the malloc family was found in what it has mapped"
+               : problem.empty() ? "no function of the malloc family was found in what it has mapped" + unread_
                                  : std::move(problem);
     return any;
 }

@@ -133,6 +133,7 @@ private:
     std::vector<capture::HeapFunction> functions_;
     std::uint64_t since_ns_ = 0;
     std::string problem_;
+    std::string unread_; // of a file in which nothing could be looked for; only the working thread uses it
     rules::Allocations level_;
     std::string limited_; // why level_ is less than was asked for
     std::uint64_t history_since_ns_ = 0;
