@@ -23,15 +23,15 @@ bool X86Instruction::writes_any_of(std::span<const ZydisRegister> registers) con
     });
 }
 
-std::optional<X86Instruction> decode_x86(std::span<const std::byte> code, Isa isa) {
-    const auto decoder_of = [](ZydisMachineMode mode, ZydisStackWidth width) {
+std::optional<X86Instruction> decode_x86(std::span<const std::byte> code, X86Mode mode) {
+    const auto decoder_of = [](ZydisMachineMode machine, ZydisStackWidth width) {
         ZydisDecoder made;
-        ZydisDecoderInit(&made, mode, width);
+        ZydisDecoderInit(&made, machine, width);
         return made;
     };
     static const ZydisDecoder wide = decoder_of(ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
     static const ZydisDecoder narrow = decoder_of(ZYDIS_MACHINE_MODE_LEGACY_32, ZYDIS_STACK_WIDTH_32);
-    const ZydisDecoder &decoder = isa == Isa::i386 ? narrow : wide;
+    const ZydisDecoder &decoder = mode == X86Mode::bits32 ? narrow : wide;
     X86Instruction decoded;
     if (!ZYAN_SUCCESS(ZydisDecoderDecodeFull(&decoder, code.data(), code.size(), &decoded, decoded.operands.data())))
         return std::nullopt;

@@ -1,8 +1,6 @@
 // The machine instruction of x86-64 or i386 that begins some bytes, as Zydis decodes it.
 #pragma once
 
-#include "capture/os/isa.h"
-
 #include <Zydis/Decoder.h>
 
 #include <algorithm>
@@ -25,10 +23,12 @@ struct X86Instruction : ZydisDecodedInstruction {
     bool writes_any_of(std::span<const ZydisRegister> registers) const;
 };
 
+enum class X86Mode { bits64, bits32 };
+
 // nullopt: not an instruction, or it goes on beyond the bytes.
-std::optional<X86Instruction> decode_x86(std::span<const std::byte> code, Isa isa = Isa::x86_64);
-template <typename Bytes> std::optional<X86Instruction> decode_x86(const Bytes &code, Isa isa = Isa::x86_64) {
-    return decode_x86(std::as_bytes(std::span(code)), isa);
+std::optional<X86Instruction> decode_x86(std::span<const std::byte> code, X86Mode mode = X86Mode::bits64);
+template <typename Bytes> std::optional<X86Instruction> decode_x86(const Bytes &code, X86Mode mode = X86Mode::bits64) {
+    return decode_x86(std::as_bytes(std::span(code)), mode);
 }
 
 } // namespace incident::capture

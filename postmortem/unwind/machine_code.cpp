@@ -19,15 +19,19 @@ constexpr std::size_t prologue_instructions_max = 16;
 using capture::decode_x86;
 using Decoded = capture::X86Instruction;
 
+capture::X86Mode mode_of(Isa isa) {
+    return isa == Isa::i386 ? capture::X86Mode::bits32 : capture::X86Mode::bits64;
+}
+
 // What the memory holds from there on, as far as it can be read.
 std::optional<Decoded> decoded_at(std::uint64_t address, ProcessMemory &memory) {
     char bytes[ZYDIS_MAX_INSTRUCTION_LENGTH];
-    return decode_x86(std::span(bytes).first(memory.read(address, bytes)), memory.isa());
+    return decode_x86(std::span(bytes).first(memory.read(address, bytes)), mode_of(memory.isa()));
 }
 
 // The call that these bytes are, all of them.
 std::optional<Decoded> call_of(std::span<const char> bytes, Isa isa) {
-    const auto decoded = decode_x86(bytes, isa);
+    const auto decoded = decode_x86(bytes, mode_of(isa));
     return decoded && decoded->length == bytes.size() && decoded->meta.category == ZYDIS_CATEGORY_CALL ? decoded
                                                                                                        : std::nullopt;
 }

@@ -49,10 +49,10 @@ TEST(X86Instruction, LengthOfWhatCompilersEmit) {
 TEST(X86Instruction, IsAnotherIn32BitCode) {
     const std::vector<std::uint8_t> inc{0x40}, far_call{0x9a, 1, 2, 3, 4, 0x33, 0};
     EXPECT_FALSE(decode_x86(inc)) << "a prefix without an instruction";
-    ASSERT_TRUE(decode_x86(inc, Isa::i386));
-    EXPECT_EQ(decode_x86(inc, Isa::i386)->mnemonic, ZYDIS_MNEMONIC_INC);
+    ASSERT_TRUE(decode_x86(inc, X86Mode::bits32));
+    EXPECT_EQ(decode_x86(inc, X86Mode::bits32)->mnemonic, ZYDIS_MNEMONIC_INC);
     EXPECT_FALSE(decode_x86(far_call));
-    EXPECT_TRUE(decode_x86(far_call, Isa::i386));
+    EXPECT_TRUE(decode_x86(far_call, X86Mode::bits32));
 }
 
 TEST(X86Instruction, DistanceOfJumpsAndCallsToAFixedPlace) {
