@@ -32,6 +32,7 @@ template <typename Format> std::vector<Section> sections_of(const ElfReader &rea
     if (!read(header.e_shoff, {reinterpret_cast<char *>(found.data()), found.size() * sizeof(Shdr)}))
         return {};
     std::vector<Section> sections;
+    sections.reserve(found.size());
     for (const Shdr &section : found)
         sections.push_back({section.sh_type, section.sh_link, section.sh_offset, section.sh_size});
     return sections;

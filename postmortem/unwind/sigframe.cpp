@@ -105,7 +105,8 @@ std::optional<Registers> registers_of_sigframe_whole(std::uint64_t stack_pointer
     if (!registers)
         return std::nullopt;
     const auto &saved = layout_of(kind, memory.isa()).registers;
-    const bool whole = std::ranges::all_of(saved, [&](const SavedRegister &one) { return (*registers)[one.place].has_value(); });
+    const bool whole =
+        std::ranges::all_of(saved, [&](const SavedRegister &one) { return (*registers)[one.place].has_value(); });
     return whole ? registers : std::nullopt;
 }
 

@@ -1,5 +1,6 @@
 """32-bit programs with glibc, on a kernel that executes them.  tests/vm/cases/i386.sh has one without it on Debian's."""
 
+import json
 import os
 import signal
 import subprocess
@@ -8,7 +9,8 @@ import pytest
 
 from lib.compiled import compiled
 from lib.ctl import Ctl
-from lib.victims import run, running
+from lib.kept import own, until_kept
+from lib.victims import let_die, run, running, start
 from lib.wait import until
 
 RULE = """
@@ -93,6 +95,20 @@ def test_kill_9_leaves_the_threads(watcher):
     assert incident.process["isa"] == "i386" and incident.record["mini_core"] is True
     stacks = [names(thread) for thread in incident.threads]
     assert sum("inner_wait" in stack and "outer_wait" in stack for stack in stacks) == 2, stacks
+
+
+def test_its_stack_is_told_by_the_copy_of_a_file_that_is_gone(watcher, tmp_path):
+    path = own(compiled("gone.c", "-m32", "-O2"), tmp_path)
+    process = start(str(path), stdin=subprocess.PIPE)
+    assert process.stdout.readline() == b"ready\n"
+    until_kept(watcher, path)
+    path.unlink()
+    let_die(process)
+    incident = watcher.explained_incident(process.pid)
+    assert names(incident.crashed)[:4] == ["innermost", "middle", "outer", "main"], incident.crashed["stack"]
+    assert incident.crashed["stack"]["truncated"] is False, incident.crashed["stack"]
+    module = next(one for one in json.loads(incident.text("analysis.json"))["modules"] if one["path"] == str(path))
+    assert module["file"] == "kept copy", module
 
 
 def test_its_heap_is_not_probed_and_that_is_said(tmp_path):

@@ -5,6 +5,7 @@
 #include "postmortem/image/mini_core.h"
 #include "state.h"
 
+#include <cstring>
 #include <elf.h>
 #include <fcntl.h>
 #include <fstream>
@@ -110,6 +111,111 @@ TEST(ElfLayout, AProgramThatIsNotWhereItSaysHasNoBias) {
     layout.relocatable = true;
     EXPECT_EQ(layout.bias(UserAddress(0x501000), FileOffset(0x1000)), LoadBias(0x100000));
     EXPECT_EQ(layout.bias(UserAddress(0x501000), FileOffset(0x8000)), std::nullopt);
+}
+
+// The headers of an i386 program with one segment, as a linker writes them.
+std::string i386_file() {
+    Elf32_Ehdr header{};
+    std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+    header.e_ident[EI_CLASS] = ELFCLASS32;
+    header.e_ident[EI_DATA] = ELFDATA2LSB;
+    header.e_type = ET_EXEC;
+    header.e_machine = EM_386;
+    header.e_entry = 0x8049000;
+    header.e_phoff = sizeof header;
+    header.e_phentsize = sizeof(Elf32_Phdr);
+    header.e_phnum = 1;
+    const Elf32_Phdr load{PT_LOAD, 0, 0x8048000, 0x8048000, 0x2000, 0x2000, PF_R | PF_X, 0x1000};
+    std::string bytes(reinterpret_cast<const char *>(&header), sizeof header);
+    bytes.append(reinterpret_cast<const char *>(&load), sizeof load);
+    bytes.resize(0x2000);
+    return bytes;
+}
+
+TEST(ElfLayout, ReadsFilesOfI386) {
+    const std::string bytes = i386_file();
+    const auto layout = read_elf_layout(reader_of_bytes(bytes));
+    ASSERT_TRUE(layout) << layout.error().what;
+    EXPECT_EQ(layout->isa, Isa::i386);
+    EXPECT_EQ(layout->entry, LinkAddress(0x8049000));
+    EXPECT_EQ(layout->headers_size(), sizeof(Elf32_Phdr));
+    EXPECT_EQ(layout->headers_address(), LinkAddress(0x8048000 + sizeof(Elf32_Ehdr)));
+    ASSERT_EQ(layout->segments.size(), 1u);
+    EXPECT_EQ(layout->segments[0].flags, PF_R | PF_X) << "which stand elsewhere than in a 64-bit file";
+    EXPECT_EQ(layout->bias(UserAddress(0x8048000), FileOffset()), LoadBias());
+    std::string x32 = bytes;
+    x32[offsetof(Elf32_Ehdr, e_machine)] = EM_X86_64;
+    EXPECT_FALSE(read_elf_layout(reader_of_bytes(x32)));
+}
+
+// i386's user_regs_struct32 order, by what gdb and eu-readelf make of it in mini_core_test.cpp.
+TEST(MiniCoreParts, OfI386HasNothingBeyondItsAddresses) {
+    CrashImage image;
+    image.isa = Isa::i386;
+    image.pid = 7;
+    image.uid = 100000;
+    ImageThread &only = image.threads.emplace_back(thread(7, 0xffffc000));
+    only.registers->cs = 0x23;
+    only.registers->rax = 0xffffffff'00000005;
+    image.memory.add(0xffffc000, "the stack");
+    image.memory.add(0x7f0000000000, "of 64-bit code");
+    image.maps = capture::Maps::parse("7f0000000000-7f0000001000 r-xp 00000000 08:01 77 /far\n"
+                                      "ffff0000-ffffd000 rw-p 00000000 00:00 0 [stack]\n");
+    const auto core = make_mini_core(image, {});
+    ASSERT_TRUE(core) << core.error().what;
+    EXPECT_THAT(core->notes, Contains(HasSubstr("no addresses beyond 4 GiB")));
+    Elf32_Ehdr header;
+    std::memcpy(&header, core->bytes.data(), sizeof header);
+    EXPECT_EQ(header.e_ident[EI_CLASS], ELFCLASS32);
+    EXPECT_EQ(header.e_machine, EM_386);
+    ASSERT_EQ(header.e_phnum, 2); // the notes and the stack
+    Elf32_Phdr segment;
+    std::memcpy(&segment, core->bytes.data() + header.e_phoff + sizeof segment, sizeof segment);
+    EXPECT_EQ(segment.p_vaddr, 0xffffc000u);
+    EXPECT_EQ(core->bytes.substr(segment.p_offset, segment.p_filesz), "the stack");
+    EXPECT_FALSE(core->bytes.contains("/far"));
+}
+
+TEST(MiniCoreParts, OfCodeOfAnotherWidthThereIsNone) {
+    CrashImage image;
+    image.threads = {thread(7, 0xffffc000)};
+    const std::uint32_t narrow[] = {AT_SYSINFO, 0xf7fc4550, AT_NULL, 0};
+    image.auxv.assign(reinterpret_cast<const char *>(narrow), sizeof narrow);
+    image.isa = isa_of(image); // cs is that of 64-bit code
+    const auto x32 = make_mini_core(image, {});
+    ASSERT_FALSE(x32);
+    EXPECT_THAT(x32.error().what, HasSubstr("x32"));
+    image.auxv.clear();
+    const std::uint64_t wide[] = {AT_SYSINFO_EHDR, 0x7ffff7fc1000, AT_NULL, 0};
+    image.auxv.assign(reinterpret_cast<const char *>(wide), sizeof wide);
+    image.threads[0].registers->cs = 0x23;
+    image.isa = isa_of(image);
+    const auto gone_over = make_mini_core(image, {});
+    ASSERT_FALSE(gone_over);
+    EXPECT_THAT(gone_over.error().what, HasSubstr("in 32-bit code"));
+}
+
+TEST(LinkMap, OfA32BitProcessHasItsWords) {
+    const std::vector<LinkMapEntry> entries{{"", LoadBias(), UserAddress(0x804c000)},
+                                            {"/lib/libc.so.6", LoadBias(0xf7c00000), UserAddress(0xf7e00000)}};
+    const LinkMap map = make_link_map(entries, UserAddress(0x10000), UserAddress(0xf7fc6000), Isa::i386);
+    EXPECT_EQ(map.debug.size(), 20u); // struct r_debug of <link.h>, of five words
+    std::uint32_t words[5];
+    std::memcpy(words, map.debug.data(), sizeof words);
+    EXPECT_EQ(words[4], 0xf7fc6000u) << "r_ldbase";
+    ASSERT_EQ(map.pieces.size(), 3u);
+    EXPECT_EQ(map.pieces[0].address.value, words[1]) << "r_map";
+    std::memcpy(words, map.pieces[0].bytes.data(), sizeof words);
+    EXPECT_EQ(words[2], 0x804c000u) << "l_ld";
+    EXPECT_EQ(words[3], map.pieces[1].address.value) << "l_next";
+    const std::uint32_t dynamic[] = {DT_STRTAB, 0x1000, DT_DEBUG, 0, DT_NULL, 0};
+    const std::string bytes(reinterpret_cast<const char *>(dynamic), sizeof dynamic);
+    EXPECT_EQ(debug_entry(bytes, Isa::i386), 12u);
+    const std::string moved = relocated_dynamic(bytes, LoadBias(0x56555000), Isa::i386);
+    std::memcpy(words, moved.data(), sizeof words);
+    EXPECT_EQ(words[1], 0x56556000u);
+    EXPECT_EQ(words[3], 0u) << "no address";
+    EXPECT_EQ(unused_address({}, {}, {{UserAddress(0x10000), UserAddress(0xffffe000)}}, 1, Isa::i386), std::nullopt);
 }
 
 TEST(ElfLayout, RefusesWhatIsNoElfFileOfThisMachine) {

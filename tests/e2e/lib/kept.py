@@ -9,7 +9,7 @@ from itertools import count
 from lib.reference import build_id
 from lib.wait import until
 
-FLAGS_AT = 48  # Elf64_Ehdr.e_flags, which means nothing on x86-64
+FLAGS_AT = {1: 36, 2: 48}  # e_flags by the file's class: of Elf32_Ehdr and Elf64_Ehdr; it means nothing on x86
 numbers = count(os.getpid() << 12)
 
 
@@ -18,7 +18,7 @@ def own(program, directory, name="gone-program"):
     path = directory / name
     shutil.copy(program, path)
     with open(path, "r+b") as file:
-        file.seek(FLAGS_AT)
+        file.seek(FLAGS_AT[file.read(5)[4]])
         file.write(struct.pack("<I", next(numbers) & 0xFFFFFFFF))
     return path
 

@@ -43,6 +43,7 @@ if crash; then
     same "its calls by i386's table" "open read close" \
         "$(python3 -c 'import json, sys; print(" ".join(e["name"] for e in map(json.loads, open(sys.argv[1])) if e["kind"] in ("syscall", "open") and e["name"] in ("open", "read", "close")))' "$bundle/timeline.jsonl")"
     has "with the path" '/etc/hostname' "$(incidentctl timeline "$(basename "$bundle")")"
+    # shellcheck disable=SC2016  # gdb expands it
     said=$(gdb -nx -q -batch -iex 'set debuginfod enabled off' -ex 'show architecture' -ex bt -ex 'p $_siginfo._sifields._sigfault.si_addr' \
         /usr/local/bin/i386 "$bundle/mini.core" 2>&1)
     has "gdb: i386" 'i386\)?\.?"?\)?\.?$|currently "i386"' "$said"
