@@ -48,7 +48,10 @@ protected:
         std::vector<ModuleFile> files = open_module_files(crash->image);
         for (std::size_t i = 0; i < files.size(); ++i)
             if (crash->image.modules[i].path.ends_with("/victim"))
-                files[i] = {UniqueFd(open(path.c_str(), O_RDONLY | O_CLOEXEC)), true, false, ""};
+                files[i] = {.file = UniqueFd(open(path.c_str(), O_RDONLY | O_CLOEXEC)),
+                            .verified = true,
+                            .problem = {},
+                            .path = path};
         return analyse(crash->image, files, options());
     }
     static void expect_an_answer(const Analysis &analysis) {

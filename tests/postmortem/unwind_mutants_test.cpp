@@ -97,7 +97,10 @@ TEST(UnwindMutants, CostANoteAtMost) {
         std::vector<ModuleFile> files = open_module_files(crash.image);
         for (std::size_t i = 0; i < files.size(); ++i)
             if (crash.image.modules[i].path.ends_with("/victim"))
-                files[i] = {UniqueFd(open(path.c_str(), O_RDONLY | O_CLOEXEC)), true, false, ""};
+                files[i] = {.file = UniqueFd(open(path.c_str(), O_RDONLY | O_CLOEXEC)),
+                            .verified = true,
+                            .problem = {},
+                            .path = path};
         const Analysis analysis = analyse(crash.image, files, options);
         const std::string which =
             fmt::format("seed {}, byte {:#x} ^ {:#x}", seed, mutants[tried].at, mutants[tried].flip);
