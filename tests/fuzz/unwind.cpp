@@ -13,7 +13,7 @@ namespace {
 
 using namespace postmortem;
 
-constexpr std::uint64_t code = 0x400000, stack = 0x7ffd00000000;
+constexpr std::uint64_t code = 0x400000, wide_stack = 0x7ffd00000000, narrow_stack = 0xfff00000;
 
 CrashImage image_of(Input &bytes) {
     CrashImage image;
@@ -22,6 +22,7 @@ CrashImage image_of(Input &bytes) {
     image.signal = 11;
     image.maps = capture::Maps::parse("400000-440000 r-xp 00000000 08:01 77 /usr/bin/fuzzed\n"
                                       "600000-610000 rwxp 00000000 00:00 0 \n"
+                                      "fff00000-fff10000 rw-p 00000000 00:00 0 [stack]\n"
                                       "7ffd00000000-7ffd00010000 rw-p 00000000 00:00 0 [stack]\n");
     image.maps_whole = true;
     image.modules = {{.path = "/usr/bin/fuzzed",
@@ -39,6 +40,10 @@ CrashImage image_of(Input &bytes) {
         *each = bytes.number<std::uint64_t>();
     // Mostly near what is there.
     const auto flags = bytes.number<std::uint8_t>();
+    const bool narrow = flags & 8; // a 32-bit program
+    image.isa = narrow ? Isa::i386 : Isa::x86_64;
+    const std::uint64_t stack = narrow ? narrow_stack : wide_stack;
+    registers.rip &= capture::word_mask(image.isa);
     if (flags & 1)
         registers.rip = code + registers.rip % 0x40000;
     if (flags & 2)
