@@ -39,7 +39,8 @@ def program():
 
 
 def asleep(pid):
-    states = [open(f"/proc/{pid}/task/{tid}/stat").read().rsplit(") ", 1)[1][0] for tid in os.listdir(f"/proc/{pid}/task")]
+    tasks = os.listdir(f"/proc/{pid}/task")
+    states = [open(f"/proc/{pid}/task/{tid}/stat", encoding="ascii").read().rsplit(") ", 1)[1][0] for tid in tasks]
     return set(states) == {"S"}
 
 
@@ -126,4 +127,5 @@ def test_its_heap_is_not_probed_and_that_is_said(tmp_path):
     finally:
         daemon.stop()
     assert not incident.quality["complete"]
-    assert any("is a 32-bit program: only x86-64 ones can be probed" in why for why in incident.quality["incomplete_because"])
+    reasons = incident.quality["incomplete_because"]
+    assert any("is a 32-bit program: only x86-64 ones can be probed" in why for why in reasons), reasons
