@@ -30,9 +30,9 @@ def add(path):
             continue
         try:
             with open(module["file"], "rb") as file:
-                header = read_header(file)
-                bias = bias_of(file, header, module)
-                absent = list(absent_from(file, header, bias)) if module["copy"] else []
+                headers = Headers(file)
+            bias = bias_of(headers, module)
+            absent = list(absent_from(headers, bias)) if module["copy"] else []
             gdb.execute(
                 "add-symbol-file %s -o %d" % (quoted(module["file"]), bias), from_tty=False, to_string=True
             )
@@ -43,37 +43,56 @@ def add(path):
     hide(hidden)
 
 
-def read_header(file):
-    """(e_phoff, e_shoff, e_phnum, e_shnum) of a 64-bit little-endian file."""
-    head = file.read(64)
-    if len(head) < 64 or head[:6] != b"\x7fELF\x02\x01":
-        raise ValueError("it is no 64-bit ELF file")
-    segments, sections = struct.unpack_from("<QQ", head, 32)
-    (segment_count,) = struct.unpack_from("<H", head, 56)
-    (section_count,) = struct.unpack_from("<H", head, 60)
-    return segments, sections, min(segment_count, HEADERS_MAX), min(section_count, HEADERS_MAX)
+class Layout:
+    """How the headers of a class of ELF files are laid out (elf(5)); fields are picked by their places."""
+
+    def __init__(self, offsets, counts, segment, section):
+        self.offsets, self.counts, self.segment, self.section = offsets, counts, segment, section
 
 
-def table(file, at, count, form):
-    """The entries of a table of headers that are there."""
+# e_phoff and e_shoff; where e_phnum and e_shnum are; a program header with the places of type, offset, address and
+# size in the file; a section header with those of type, flags, address and size.
+LAYOUTS = {
+    b"\x7fELF\x01\x01": Layout(("<II", 28), (44, 48), ("<8I", 0, 1, 2, 4), ("<10I", 1, 2, 3, 5)),
+    b"\x7fELF\x02\x01": Layout(("<QQ", 32), (56, 60), ("<IIQQQQQQ", 0, 2, 3, 5), ("<IIQQQQIIQQ", 1, 2, 3, 5)),
+}
+
+
+class Headers:
+    """Of a file that anybody may have made."""
+
+    def __init__(self, file):
+        head = file.read(64)
+        layout = LAYOUTS.get(head[:6])
+        if not layout or len(head) < 64:
+            raise ValueError("it is no ELF file of this machine")
+        form, at = layout.offsets
+        segments, sections = struct.unpack_from(form, head, at)
+        counts = [struct.unpack_from("<H", head, at)[0] for at in layout.counts]
+        self.segments = table(file, segments, counts[0], *layout.segment)
+        self.sections = table(file, sections, counts[1], *layout.section)
+
+
+def table(file, at, count, form, *places):
+    """Of the headers that are there, the fields at these places."""
+    size = struct.calcsize(form)
     file.seek(min(at, 1 << 62))
-    data = file.read(struct.calcsize(form) * count)
-    return struct.iter_unpack(form, data[: len(data) // struct.calcsize(form) * struct.calcsize(form)])
+    data = file.read(size * min(count, HEADERS_MAX))
+    entries = struct.iter_unpack(form, data[: len(data) // size * size])
+    return [tuple(entry[place] for place in places) for entry in entries]
 
 
-def bias_of(file, header, module):
+def bias_of(headers, module):
     """What the loader has added to the addresses in the file; add-symbol-file knows it as an offset."""
-    segments, _, count, _ = header
-    for kind, _, offset, address, _, size, _, _ in table(file, segments, count, "<IIQQQQQQ"):
+    for kind, offset, address, size in headers.segments:
         if kind == PT_LOAD and offset & ~0xFFF <= module["offset"] < offset + max(size, 1):
             return (module["start"] - (address - offset + module["offset"])) % (1 << 64)
     raise ValueError("it has no segment that was loaded there")
 
 
-def absent_from(file, header, bias):
+def absent_from(headers, bias):
     """(start, end) of each part that a copy lacks, of what is only in the file: code and constants."""
-    _, sections, _, count = header
-    for _, kind, flags, address, _, size, _, _, _, _ in table(file, sections, count, "<IIQQQQIIQQ"):
+    for kind, flags, address, size in headers.sections:
         if kind == SHT_NOBITS and flags & SHF_ALLOC and not flags & SHF_WRITE and size:
             start = (address + bias) % (1 << 64)
             yield start, min(start + size, (1 << 64) - 1)

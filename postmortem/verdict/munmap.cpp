@@ -28,7 +28,7 @@ std::optional<Munmap> munmap_of(const Evidence &evidence, std::uint64_t address)
     bool mapped = false;
     const std::int64_t trigger = evidence.incident.trigger_ns().value_or(0);
     (void)evidence.bundle.lines("timeline.jsonl", [&](std::string_view line) {
-        constexpr std::string_view names[] = {"\"mmap\"", "\"munmap\"", "\"mremap\""};
+        constexpr std::string_view names[] = {"\"mmap\"", "\"mmap2\"", "\"munmap\"", "\"mremap\""};
         if (std::ranges::none_of(names, [&](std::string_view name) { return line.find(name) != line.npos; }))
             return true; // most lines: not worth a parser
         const auto parsed = parse_json(line);
@@ -41,7 +41,7 @@ std::optional<Munmap> munmap_of(const Evidence &evidence, std::uint64_t address)
         const bool failed = ret < 0;
         if (at > trigger || failed)
             return true;
-        if (name == "mmap") {
+        if (name == "mmap" || name == "mmap2") { // of a 32-bit process
             const auto made = range_of(static_cast<std::uint64_t>(ret), length);
             mapped = mapped || (made && made->holds(address));
             return true;

@@ -64,7 +64,7 @@ def print_table():
         for place, ours, theirs in row.differ:
             print(f"    #{place} {ours} gdb: {theirs}")
     print_rows("all", TABLE)
-    for what in ("compiler", "place"):
+    for what in ("compiler", "linked", "place"):
         for one in sorted({getattr(row.crash, what) for row in TABLE}):
             print_rows(one, [row for row in TABLE if getattr(row.crash, what) == one])
 
@@ -73,7 +73,7 @@ def print_rows(name, rows):
     told = Counter(row.outcome for row in rows)
     frames, wrong = sum(row.frames for row in rows), sum(len(row.differ) for row in rows)
     verdicts = ", ".join(f"{told[outcome]} {outcome}" for outcome in ("right", "silent", "wrong"))
-    print(f"  {name:<10} {len(rows):4} crashes, {frames - wrong:5} of {frames:5} frames as gdb's, verdict {verdicts}")
+    print(f"  {name:<13} {len(rows):4} crashes, {frames - wrong:5} of {frames:5} frames as gdb's, verdict {verdicts}")
 
 
 def put(crash, program, directory):
@@ -126,6 +126,8 @@ def died(crash, watcher, tmp_path):
 
 
 def test_frames_are_gdbs_and_the_verdict_what_was_planted(watcher, tmp_path, crash):
+    if crash.linked.startswith("32-bit") and not differential.narrow_programs_run():
+        pytest.skip("this kernel executes no i386 programs")
     program, pid = died(crash, watcher, tmp_path)
     watcher.joined_incident(pid)
     incident = watcher.explained_incident(pid)
@@ -140,6 +142,8 @@ def test_frames_are_gdbs_and_the_verdict_what_was_planted(watcher, tmp_path, cra
     if crash.compiler == "go":  # gdb does not know Go's trampoline, and is lost behind it
         known = next((i for i, frame in enumerate(stack["frames"]) if frame["signal_frame"]), len(stack["frames"]))
         differ = [one for one in differ if one[0] < known]
+    if crash.shape == "call-null" and crash.linked == "32-bit":  # gdb guesses a frame at 0, and is lost behind it
+        differ = [one for one in differ if one[2] is not None or stack["truncated"]]
     verdict = incident.record["verdict"]
     sentence = verdict["sentence"] if verdict else None
     outcome = "silent" if not sentence else "right" if differential.says_what_was_planted(crash, sentence) else "wrong"

@@ -13,7 +13,13 @@ from lib.compiled import compiled
 C_OPTIMIZED = {"O0": ("-O0",), "O2": ("-O2",), "O3": ("-O3",), "O2 LTO": ("-O2", "-flto")}
 RUST_OPTIMIZED = {"O0": (), "O2": ("-O",), "O3": ("-Copt-level=3",), "O2 LTO": ("-O", "-Clto")}
 GO_OPTIMIZED = {"as built": (), "O0": ("-gcflags=all=-N -l",)}
-LINKED = {"PIE": (), "not PIE": ("-no-pie", "-fno-pie"), "static": ("-static",)}
+LINKED = {
+    "PIE": (),
+    "not PIE": ("-no-pie", "-fno-pie"),
+    "static": ("-static",),
+    "32-bit": ("-m32", "-msse2"),
+    "32-bit static": ("-m32", "-msse2", "-static"),
+}
 PLACES = ("in place", "replaced", "deleted", "container")
 
 NULL = r"null dereference: {}"
@@ -50,6 +56,8 @@ C_SHAPES = {
     "thread": NULL.format(r"read_member\(\)"),
     "through-libc": NULL.format(r"read_member\(\)"),
 }
+# What an address or a number of 64 bits is needed for.
+WIDE = ("call-wild", "wild", "noncanonical", "divide-min")
 OF_GLIBC = ("double-free", "overrun", "fortified", "mutex", "smash")
 MUSL_SHAPES = {kind: C_SHAPES[kind] for kind in C_SHAPES if kind not in OF_GLIBC}
 CPP_SHAPES = {
@@ -118,6 +126,10 @@ def all_crashes():
             for linked, how in LINKED.items():
                 for shape, planted in (CPP_SHAPES if plus else C_SHAPES).items():
                     source = "shapes.cpp" if plus else "shapes.c"
+                    if linked.startswith("32-bit"):
+                        if shape in WIDE:
+                            continue
+                        planted = narrowed(planted)
                     yield compiler, optimized, linked, shape, source, (*C_FLAGS, *optimization, *how), planted
     for optimized, optimization in C_OPTIMIZED.items():
         for linked, how in (("dynamic", ()), ("static", ("-static",))):
@@ -131,6 +143,20 @@ def all_crashes():
         for linked, how in (("static", ()), ("PIE", ("-buildmode=pie",))):
             for shape, planted in GO_SHAPES.items():
                 yield "go", optimized, linked, shape, "shapes.go", (*optimization, *how), planted
+
+
+def narrowed(planted):
+    """A long has 4 bytes, and the third of an item is at offset 8.  Debian's libc6-i386 has no symbols of _int_free()."""
+    planted = planted.replace("8 bytes", "4 bytes").replace("0x10", "0x8")
+    return planted.replace(r"_int_free\(\) .*0x41414141", r"(_int_free\(\)|libc\.so\.6\+0x\w+) .*where nothing is mapped")
+
+
+@cache
+def narrow_programs_run():
+    try:
+        return subprocess.run([compiled("narrow.c", "-m32", "-O2")], check=False).returncode == 0
+    except OSError:
+        return False
 
 
 def draw(count, seed):
@@ -156,7 +182,7 @@ def says_what_was_planted(crash, sentence):
 
 
 # gdb takes the name from debug information, a bundle from the symbol table.
-ALIASES = {"rust_begin_unwind": ("panic_handler", "begin_panic_handler")}
+ALIASES = {"cfree": ("free",), "rust_begin_unwind": ("panic_handler", "begin_panic_handler")}
 
 
 def is_taste(ours, theirs):

@@ -27,6 +27,7 @@ fn null(at: *const u64) -> u64 {
 }
 
 #[inline(never)]
+#[allow(unconditional_recursion)]
 fn recurse(depth: u64) -> u64 {
     let room = [depth; 64];
     let deeper = recurse(depth + 1);
