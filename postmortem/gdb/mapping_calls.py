@@ -34,7 +34,7 @@ def of_event(event):
     place = None if ret is None else ret & ((1 << 64) - 1)
     first, second, third = (argument(event, index) for index in range(3))
     whole = string(event, "kind") == "syscall"  # with its arguments; "alloc" has address and delta only
-    if name == "mmap" and place is not None:
+    if name in ("mmap", "mmap2") and place is not None:
         length = second if whole else delta
         if length and length > 0:
             yield MappingCall("mapped", place, place + page_up(length), event)
