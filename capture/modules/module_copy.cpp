@@ -24,9 +24,13 @@ constexpr std::uint64_t names_max = 1u << 20;
 constexpr std::uint64_t small_names = 64u << 10; // the names of sections
 
 // Sections that are kept for their names.  Their types say no more than "the program's".
-constexpr std::string_view kept_names[] = {
-    ".eh_frame", ".eh_frame_hdr", ".debug_frame", ".gnu_debugdata", ".gnu_debuglink", ".gnu_debugaltlink", ".plt",
-    ".plt.sec",  ".plt.got",      ".iplt",        ".rela.plt",      ".rel.plt",       ".gopclntab"};
+constexpr std::string_view kept_names[] = {".eh_frame",      ".eh_frame_hdr",
+                                           ".debug_frame",   ".gnu_debugdata",
+                                           ".gnu_debuglink", ".gnu_debugaltlink",
+                                           ".plt",           ".plt.sec",
+                                           ".plt.got",       ".iplt",
+                                           ".rela.plt",      ".rel.plt",
+                                           ".gopclntab",     ".data.rel.ro.gopclntab"};
 
 struct Range {
     std::uint64_t offset = 0, length = 0;

@@ -1,5 +1,7 @@
 #include "postmortem/unwind/elf_module.h"
 
+#include "postmortem/unwind/go_file.h"
+
 #include <elfutils/libdwelf.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -153,6 +155,14 @@ void ElfModule::add_symbols(Elf *debug_file) {
     debug_file_ = debug_file;
     symbols_read_ = false;
     symbols_ = {};
+}
+
+const GoTable *ElfModule::go() const {
+    if (!go_tried_) {
+        go_tried_ = true;
+        go_ = go_table_of(elf_.get());
+    }
+    return go_ ? &*go_ : nullptr;
 }
 
 const Symbols &ElfModule::symbols() const {

@@ -5,6 +5,7 @@
 #include "capture/os/maps.h"
 #include "capture/os/result.h"
 #include "postmortem/image/crash_image.h"
+#include "postmortem/unwind/go_table.h"
 #include "postmortem/unwind/handles.h"
 #include "postmortem/unwind/symbols.h"
 
@@ -38,6 +39,7 @@ public:
     // True if the process begins there: at the file's entry point, or a few bytes after it.
     bool is_entry(UserAddress address) const;
     const Symbols &symbols() const; // sorted when first used
+    const GoTable *go() const;      // of a Go program; null: it is none, or its table cannot be read
     // Adds the symbols of its debug file, which must outlive this object.
     void add_symbols(Elf *debug_file);
 
@@ -64,6 +66,8 @@ private:
     CfiHandle cfi_;
     mutable bool symbols_read_ = false;
     mutable Symbols symbols_;
+    mutable bool go_tried_ = false;
+    mutable std::optional<GoTable> go_;
     Elf *debug_file_ = nullptr;
 };
 

@@ -114,6 +114,8 @@ void StackNamer::add_frames(NamedStack &into, std::size_t walked, UserAddress ip
         const auto scope = modules_.parsing(source.module, Part::debug);
         places = &debug->places(look_up - module->bias());
     }
+    if ((!places || places->empty()) && add_go_frames(into, frame, source, look_up))
+        return;
     if (!places || places->empty()) {
         name_by_symbol(frame, source.module, look_up);
         into.stack.frames.push_back(std::move(frame));
@@ -142,6 +144,33 @@ void StackNamer::add_frames(NamedStack &into, std::size_t walked, UserAddress ip
         into.stack.frames.push_back(std::move(shown));
         into.sources.push_back(source);
     }
+}
+
+// By the table that a Go program carries, which a stripped one has as well; false: it has none for this address.
+bool StackNamer::add_go_frames(NamedStack &into, const Frame &frame, const FrameSource &source, UserAddress look_up) {
+    ElfModule *module = modules_.elf(source.module);
+    const auto scope = modules_.parsing(source.module, Part::file);
+    const GoTable *table = module->go();
+    const auto function = table ? table->function_at(look_up - module->bias()) : std::nullopt;
+    if (!function)
+        return false;
+    const auto places = table->places(*function, look_up - module->bias());
+    for (const GoTable::Place &place : places) {
+        if (place.inlined && !source.real_registers)
+            continue;
+        Frame shown = frame;
+        shown.symbol = place.name;
+        shown.file = place.file;
+        shown.line = place.line;
+        shown.inlined = place.inlined;
+        if (place.inlined)
+            shown.how = "inline";
+        else
+            shown.symbol_offset = UserAddress(frame.ip) - module->bias() - function->entry;
+        into.stack.frames.push_back(std::move(shown));
+        into.sources.push_back(source);
+    }
+    return true;
 }
 
 void StackNamer::name_by_symbol(Frame &frame, std::size_t index, UserAddress look_up) {

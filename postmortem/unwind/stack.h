@@ -34,6 +34,7 @@ public:
 private:
     const std::vector<UserAddress> &tail_calls_between(const WalkFrame &callee, const WalkFrame &caller);
     void add_frames(NamedStack &into, std::size_t walked, UserAddress ip, UserAddress look_up, std::string_view how);
+    bool add_go_frames(NamedStack &into, const Frame &frame, const FrameSource &source, UserAddress look_up);
     void name_by_symbol(Frame &frame, std::size_t module, UserAddress look_up);
     void name_generated(Frame &frame, const capture::Mapping *mapping, UserAddress look_up);
 

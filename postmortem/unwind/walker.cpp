@@ -13,7 +13,8 @@ namespace incident::postmortem {
 namespace {
 
 constexpr std::string_view by_registers = "registers", by_cfi = "CFI", by_frame_pointer = "frame pointer",
-                           by_stack_pointer = "return address at the stack pointer", by_signal_frame = "signal frame";
+                           by_stack_pointer = "return address at the stack pointer", by_signal_frame = "signal frame",
+                           by_table_of_go = "Go's table";
 
 // The result of stepping from a frame to its caller.
 struct Step {
@@ -69,6 +70,7 @@ public:
 private:
     Step step_from(WalkFrame &frame);
     std::optional<Step> cfi(WalkFrame &frame, std::size_t module);
+    std::optional<Step> by_go_table(WalkFrame &frame, std::size_t module);
     std::optional<Step> signal_frame(WalkFrame &frame);
     std::optional<Step> end_of_function(const WalkFrame &frame, const capture::Mapping &mapping);
     std::optional<Step> top_of_stack(const WalkFrame &frame, std::size_t module);
@@ -129,6 +131,9 @@ Step Walker::step_from(WalkFrame &frame) {
     }
     if (module != ModuleSet::none)
         if (auto step = cfi(frame, module))
+            return std::move(*step);
+    if (module != ModuleSet::none)
+        if (auto step = by_go_table(frame, module))
             return std::move(*step);
     // The first function of a process has no caller (ld.so's has no unwind information).
     if (module != ModuleSet::none)
@@ -206,6 +211,46 @@ std::optional<Step> Walker::cfi(WalkFrame &frame, std::size_t index) {
     return step;
 }
 
+// Of a Go program without .debug_frame: its own table says, for each instruction, how far above the stack pointer the
+// return address is.  No function of Go's keeps a register for its caller but the frame pointer, and where C is called
+// or calls, the stack is another (SPWRITE).
+std::optional<Step> Walker::by_go_table(WalkFrame &frame, std::size_t index) {
+    ElfModule *module = modules_.elf(index);
+    if (!module || !frame.registers[dwarf_rsp])
+        return std::nullopt;
+    std::optional<std::uint64_t> size;
+    std::optional<GoTable::Function> function;
+    {
+        const auto scope = modules_.parsing(index, Part::file);
+        const LinkAddress linked = frame.look_up() - module->bias();
+        const GoTable *table = module->go();
+        function = table ? table->function_at(linked) : std::nullopt;
+        size = function ? table->frame_size(*function, linked) : std::nullopt;
+    }
+    if (!size)
+        return std::nullopt;
+    if (auto step = signal_frame(frame)) // its own trampoline
+        return step;
+    const std::uint64_t slot = *frame.registers[dwarf_rsp] + *size;
+    const auto back = slot >= *size ? modules_.word(slot) : std::nullopt;
+    const bool handler = back && is_trampoline(UserAddress(*back)); // sigtramp, which the kernel has called
+    Step step;
+    if (function->outermost && !handler) {
+        step.kind = Step::Kind::outermost;
+        return step;
+    }
+    if (function->changes_stacks)
+        return stop(fmt::format("{} changes from one stack to another", function->name));
+    if (!back)
+        return stop(not_captured(frame, slot));
+    step.kind = Step::Kind::caller;
+    step.registers[dwarf_rsp] = slot + sizeof *back;
+    step.registers[dwarf_rip] = back;
+    step.how = by_table_of_go;
+    frame.cfa = slot + sizeof *back;
+    return step;
+}
+
 // By its instructions; of a copy that was kept, which has none, by the name that Go gives it.
 bool Walker::is_trampoline(UserAddress address) {
     if (sigreturn_at(address.value, modules_) != Sigreturn::none)
@@ -218,9 +263,12 @@ bool Walker::is_trampoline(UserAddress address) {
     if (!module || modules_.read(address.value, std::span(&byte, 1)) != 0)
         return false;
     const auto scope = modules_.parsing(index, Part::file);
-    const Symbol *symbol = module->symbols().function_at(address - module->bias());
-    return symbol && symbol->address + module->bias() == address &&
-           std::string_view(symbol->name).starts_with("runtime.sigreturn");
+    const LinkAddress linked = address - module->bias();
+    if (const Symbol *symbol = module->symbols().function_at(linked))
+        return symbol->address == linked && std::string_view(symbol->name).starts_with("runtime.sigreturn");
+    const GoTable *table = module->go();
+    const auto function = table ? table->function_at(linked) : std::nullopt;
+    return function && function->entry == linked && function->name.starts_with("runtime.sigreturn");
 }
 
 std::optional<Step> Walker::signal_frame(WalkFrame &frame) {
@@ -397,6 +445,8 @@ std::string how_walked(const Walk &walk) {
         return std::ranges::any_of(walk.frames, [&](const WalkFrame &frame) { return frame.how == how; });
     };
     std::string text = used(by_cfi) || used(by_signal_frame) || walk.frames.back().by_cfi ? "CFI" : "";
+    if (used(by_table_of_go))
+        text += text.empty() ? "Go's table" : " and Go's table";
     if (used(by_frame_pointer))
         text += text.empty() ? "frame pointers" : " and frame pointers";
     return text.empty() ? std::string(by_stack_pointer) : text;

@@ -1,0 +1,67 @@
+"""Programs whose runtime has its own ways: Go's without symbols, deleted, and ended by its runtime."""
+
+import os
+import signal
+import subprocess
+
+import pytest
+
+from lib.compiled import compiled
+from lib.daemon import Daemon
+from lib.kept import own, until_kept
+from lib.victims import let_die, start
+
+RULE = """
+[[rule]]
+name    = "crash"
+on      = "signal"
+signals = ["SIGSEGV", "SIGABRT"]
+match   = { comm = ["runtimes*"] }
+"""
+STRIPPED = ("-ldflags=-s -w",)
+WAYS = {"static": STRIPPED, "PIE": (*STRIPPED, "-buildmode=pie")}
+
+
+@pytest.fixture(scope="module")
+def watcher(tmp_path_factory):
+    shared = Daemon(tmp_path_factory.mktemp("recorder"), rules=RULE).start()
+    yield shared
+    shared.stop()
+
+
+def crashed(watcher, program, shape, tmp_path, deleted=False):
+    path = own(program, tmp_path, "runtimes-go")
+    process = start(str(path), shape, "wait", stdin=subprocess.PIPE, env=os.environ | {"GOTRACEBACK": "crash"}, cwd=tmp_path)
+    assert process.stdout.readline() == b"ready\n"
+    if deleted:
+        until_kept(watcher, path)
+        path.unlink()
+    let_die(process)
+    return watcher.explained_incident(process.pid)
+
+
+def frames(incident, which="main."):
+    found = incident.crashed["stack"]["frames"]
+    return [(frame["symbol"], os.path.basename(frame["file"] or ""), frame["line"]) for frame in found
+            if (frame["symbol"] or "").startswith(which)]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_stripped_go_program_is_named_like_one_with_symbols(watcher, tmp_path, way):
+    (tmp_path / "whole").mkdir()
+    whole = crashed(watcher, compiled("shapes.go", *WAYS[way][1:]), "index", tmp_path / "whole")
+    stripped = crashed(watcher, compiled("shapes.go", *WAYS[way]), "index", tmp_path)
+    names = [name for name, _, _ in frames(stripped)]
+    assert names == ["main.index", "main.inner", "main.outer", "main.outer", "main.outer", "main.outer", "main.main"]
+    assert frames(stripped) == frames(whole)
+    assert frames(stripped, "runtime.") == frames(whole, "runtime.")
+    assert stripped.crashed["stack"]["truncated"] is False, stripped.crashed["stack"]
+    assert stripped.record["verdict"]["sentence"] == whole.record["verdict"]["sentence"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_stripped_go_program_that_is_deleted_has_its_names(watcher, tmp_path, way):
+    incident = crashed(watcher, compiled("shapes.go", *WAYS[way]), "index", tmp_path, deleted=True)
+    names = [name for name, _, _ in frames(incident)]
+    assert names == ["main.index", "main.inner", "main.outer", "main.outer", "main.outer", "main.outer", "main.main"]
+    assert incident.crashed["stack"]["truncated"] is False, incident.crashed["stack"]
