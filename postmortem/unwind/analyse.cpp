@@ -211,6 +211,7 @@ Analysis Analyser::result() {
     analysis.argument_frame = findings_.argument_frame;
     analysis.arguments = std::move(findings_.arguments);
     analysis.exception = std::move(findings_.exception);
+    analysis.go_fatal_error = std::move(findings_.go_fatal_error);
     analysis.notes = std::move(findings_.notes);
     analysis.call_frames = std::move(findings_.call_frames);
     for (std::size_t i = 0; i < records_.size(); ++i)

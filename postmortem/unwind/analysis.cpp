@@ -187,6 +187,7 @@ void fields_of(auto &io, Either<Analysis> auto &analysis) {
     io("argument_frame", analysis.argument_frame);
     io("arguments", analysis.arguments, analysis_arguments_max);
     io("exception", analysis.exception);
+    io("go_fatal_error", analysis.go_fatal_error, As::OrNull);
     io("notes", analysis.notes, analysis_notes_max);
 }
 

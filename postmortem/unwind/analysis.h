@@ -110,6 +110,7 @@ struct Analysis {
     unsigned argument_frame = 0; // index in the crashed thread's frames of the function that has these arguments
     std::vector<Argument> arguments;
     std::optional<Exception> exception;
+    std::string go_fatal_error; // what Go's runtime says it gave up for; "" unknown, or it did not
     std::vector<std::string> notes;
     // Not part of to_json(), because they have their own file.
     std::vector<Frame> call_frames; // each once

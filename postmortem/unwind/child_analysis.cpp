@@ -5,6 +5,7 @@
 #include "postmortem/unwind/call_stacks.h"
 #include "postmortem/unwind/cxx_exception.h"
 #include "postmortem/unwind/entry_register.h"
+#include "postmortem/unwind/go_message.h"
 #include "postmortem/unwind/machine_code.h"
 #include "postmortem/unwind/sigframe.h"
 #include "postmortem/unwind/stack.h"
@@ -135,6 +136,8 @@ void say_particulars(const ImageThread &thread, const NamedStack &stack, ModuleS
     }
     if (const auto exception = exception_under_way(modules, stack))
         answers.say({{"exception", to_json(*exception)}});
+    if (const auto error = go_fatal_error(modules, stack))
+        answers.say({{"go_fatal_error", *error}});
     answers.say({{"particulars", true}});
 }
 
@@ -210,6 +213,8 @@ void add_answer(std::string_view line, Findings &findings) {
         });
     } else if (view["exception"].is_object()) {
         findings.exception = from_json<Exception>(view["exception"]);
+    } else if (view["go_fatal_error"].is_text()) {
+        findings.go_fatal_error = view["go_fatal_error"].text().substr(0, analysis_text_max);
     } else if (view["particulars"].flag()) {
         findings.particulars_done = true;
     } else if (view["note"].is_text()) {

@@ -21,6 +21,7 @@ struct Findings {
     unsigned argument_frame = 0;
     std::vector<Argument> arguments;
     std::optional<Exception> exception;
+    std::string go_fatal_error;
     std::vector<std::string> notes;
     bool more_done = false;
     Json more;

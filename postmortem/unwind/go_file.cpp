@@ -25,6 +25,7 @@ struct GoSection {
 class LinkedBytes {
 public:
     explicit LinkedBytes(Elf *elf);
+    void read_relocations(Elf *elf); // which of other languages' files are many
     const GoSection *section(std::string_view name) const {
         const auto found = std::ranges::find(sections_, name, &GoSection::name);
         return found == sections_.end() ? nullptr : &*found;
@@ -48,22 +49,28 @@ LinkedBytes::LinkedBytes(Elf *elf) {
         GElf_Shdr header;
         if (!gelf_getshdr(scn, &header) || !(header.sh_flags & SHF_ALLOC) || (header.sh_flags & SHF_COMPRESSED))
             continue;
-        if (header.sh_type == SHT_RELA) {
-            Elf_Data *data = elf_getdata(scn, nullptr);
-            for (std::size_t i = 0; data && i < data->d_size / sizeof(Elf64_Rela); ++i) {
-                GElf_Rela rela;
-                if (relocations_.size() >= go_relocations_max || !gelf_getrela(data, static_cast<int>(i), &rela))
-                    break;
-                if (GELF_R_TYPE(rela.r_info) == R_X86_64_RELATIVE)
-                    relocations_[rela.r_offset] = static_cast<std::uint64_t>(rela.r_addend);
-            }
-        }
         const char *name = elf_strptr(elf, names, header.sh_name);
         GoSection section{
             name ? name : "", LinkAddress(header.sh_addr), header.sh_size, (header.sh_flags & SHF_WRITE) != 0, {}};
         if (Elf_Data *raw = header.sh_type == SHT_PROGBITS ? elf_rawdata(scn, nullptr) : nullptr; raw && raw->d_buf)
             section.bytes = {static_cast<const char *>(raw->d_buf), raw->d_size};
         sections_.push_back(section);
+    }
+}
+
+void LinkedBytes::read_relocations(Elf *elf) {
+    for (Elf_Scn *scn = elf_nextscn(elf, nullptr); scn; scn = elf_nextscn(elf, scn)) {
+        GElf_Shdr header;
+        if (!gelf_getshdr(scn, &header) || header.sh_type != SHT_RELA || !(header.sh_flags & SHF_ALLOC))
+            continue;
+        Elf_Data *data = elf_getdata(scn, nullptr);
+        for (std::size_t i = 0; data && i < data->d_size / sizeof(Elf64_Rela); ++i) {
+            GElf_Rela rela;
+            if (relocations_.size() >= go_relocations_max || !gelf_getrela(data, static_cast<int>(i), &rela))
+                break;
+            if (GELF_R_TYPE(rela.r_info) == R_X86_64_RELATIVE)
+                relocations_[rela.r_offset] = static_cast<std::uint64_t>(rela.r_addend);
+        }
     }
 }
 
@@ -105,13 +112,14 @@ LinkAddress module_data(const LinkedBytes &linked, const GoTable &table, LinkAdd
 } // namespace
 
 std::optional<GoTable> go_table_of(Elf *elf) {
-    const LinkedBytes linked(elf);
+    LinkedBytes linked(elf);
     const GoSection *section = linked.section(".gopclntab");
     if (!section)
         section = linked.section(".data.rel.ro.gopclntab"); // of a PIE
     auto table = section ? GoTable::parse(section->bytes) : std::nullopt;
     if (!table)
         return std::nullopt;
+    linked.read_relocations(elf);
     if (table->needs_text() && table->text() == LinkAddress()) {
         if (const auto text = linked.word(section->address + text_in_header); text && *text != 0)
             table->set_text(LinkAddress(*text));

@@ -70,6 +70,7 @@ public:
 private:
     Step step_from(WalkFrame &frame);
     std::optional<Step> cfi(WalkFrame &frame, std::size_t module);
+    std::string changes_stacks(const WalkFrame &frame, std::size_t module);
     std::optional<Step> by_go_table(WalkFrame &frame, std::size_t module);
     std::optional<Step> signal_frame(WalkFrame &frame);
     std::optional<Step> end_of_function(const WalkFrame &frame, const capture::Mapping &mapping);
@@ -129,6 +130,9 @@ Step Walker::step_from(WalkFrame &frame) {
         return stop(fmt::format("{:#x} is in no executable mapping{}, and no return address is on top of the stack",
                                 frame.ip.value, modules_.image().maps_whole ? "" : " known"));
     }
+    if (module != ModuleSet::none)
+        if (std::string reason = changes_stacks(frame, module); !reason.empty())
+            return stop(std::move(reason));
     if (module != ModuleSet::none)
         if (auto step = cfi(frame, module))
             return std::move(*step);
@@ -211,6 +215,20 @@ std::optional<Step> Walker::cfi(WalkFrame &frame, std::size_t index) {
     return step;
 }
 
+// What is behind a function of Go's that has left its caller's stack for another: on this one, what others left there.
+// Go's .debug_frame does not say so.
+std::string Walker::changes_stacks(const WalkFrame &frame, std::size_t index) {
+    ElfModule *module = frame.exact ? nullptr : modules_.elf(index);
+    if (!module)
+        return "";
+    const auto scope = modules_.parsing(index, Part::file);
+    const GoTable *table = module->go();
+    const auto function = table ? table->function_at(frame.look_up() - module->bias()) : std::nullopt;
+    if (!function || function->outermost || !function->changes_stacks)
+        return "";
+    return fmt::format("{} changes from one stack to another, and its caller's was not captured", function->name);
+}
+
 // Of a Go program without .debug_frame: its own table says, for each instruction, how far above the stack pointer the
 // return address is.  No function of Go's keeps a register for its caller but the frame pointer, and where C is called
 // or calls, the stack is another (SPWRITE).
@@ -240,7 +258,7 @@ std::optional<Step> Walker::by_go_table(WalkFrame &frame, std::size_t index) {
         return step;
     }
     if (function->changes_stacks)
-        return stop(fmt::format("{} changes from one stack to another", function->name));
+        return stop(fmt::format("{} was about to change from one stack to another", function->name));
     if (!back)
         return stop(not_captured(frame, slot));
     step.kind = Step::Kind::caller;

@@ -1,5 +1,5 @@
-// Judges the SIGABRT at the end of a panic of Rust's or Go's: whose panic it was, and where its runtime's functions say
-// so, what for.
+// Judges the SIGABRT at the end of a panic of Rust's or Go's, or of what Go's runtime calls a fatal error: whose panic
+// it was, and where its runtime's functions say so, what for.
 #include "postmortem/verdict/evidence.h"
 
 #include <fmt/format.h>
@@ -112,6 +112,32 @@ std::optional<Claim> panic_of(const Runtime &runtime, const ThreadStack &stack) 
     return std::nullopt;
 }
 
+// Of throw() and fatal(), which end the program without a panic: the frames from the kernel out to what both call are
+// those of dying, and nobody else calls it (src/runtime/panic.go, since Go 1.10).
+std::optional<Claim> gave_up(const Evidence &evidence, const ThreadStack &stack) {
+    constexpr std::string_view dying[] = {"runtime.raise",      "runtime.raiseproc", "runtime.dieFromSignal",
+                                          "runtime.crash",      "runtime.sigfwdgo",  "runtime.sigtrampgo",
+                                          "runtime.sigtramp",   "runtime.sigreturn", "runtime.sigreturn__sigaction",
+                                          "runtime.cgoSigtramp"};
+    constexpr std::string_view giving_up[] = {"runtime.fatalthrow", "runtime.fatalthrow.func1"};
+    for (const Frame &frame : stack.frames) {
+        const std::string_view name = bare(frame.symbol);
+        if (frame.signal_frame || std::ranges::find(dying, name) != std::end(dying))
+            continue;
+        if (std::ranges::find(giving_up, name) == std::end(giving_up))
+            return std::nullopt;
+        auto claim = Claim::of<Sentence::go_gave_up>();
+        claim.facts = {
+            fmt::format("on the stack: {}, to which only throw() and fatal() of Go's runtime come", place_text(frame))};
+        if (const std::string &says = evidence.analysis.go_fatal_error; !says.empty()) {
+            claim.add<Sentence::go_says>(says);
+            claim.facts.push_back(fmt::format("in the frame of that call: \"fatal error: {}\"", says));
+        }
+        return claim;
+    }
+    return std::nullopt;
+}
+
 } // namespace
 
 std::optional<Claim> judge_panic(const Evidence &evidence) {
@@ -123,7 +149,10 @@ std::optional<Claim> judge_panic(const Evidence &evidence) {
             claim->facts.insert(claim->facts.begin(), evidence.how_it_aborted());
             return claim;
         }
-    return std::nullopt;
+    auto claim = gave_up(evidence, *stack);
+    if (claim)
+        claim->facts.insert(claim->facts.begin(), evidence.how_it_aborted());
+    return claim;
 }
 
 } // namespace incident::postmortem

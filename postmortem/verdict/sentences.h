@@ -62,6 +62,8 @@ enum class Sentence : std::size_t {
     abort_called,
     rust_panicked,
     go_panicked,
+    go_gave_up,
+    go_says,
     panic_reason,
     // signals that were sent
     killed_by,
@@ -161,6 +163,8 @@ inline constexpr auto sentences = std::to_array<SentenceWords>({
     {Sentence::abort_called, "{} called abort()"},
     {Sentence::rust_panicked, "Rust panicked in {}"},
     {Sentence::go_panicked, "Go panicked in {}"},
+    {Sentence::go_gave_up, "Go's runtime gave up"},
+    {Sentence::go_says, ": {}"},
     {Sentence::panic_reason, ": {}"},
     {Sentence::killed_by, "killed by {}, which sent it {}"},
     {Sentence::sent_itself, "it sent {} to itself"},

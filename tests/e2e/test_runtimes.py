@@ -65,3 +65,19 @@ def test_a_stripped_go_program_that_is_deleted_has_its_names(watcher, tmp_path, 
     names = [name for name, _, _ in frames(incident)]
     assert names == ["main.index", "main.inner", "main.outer", "main.outer", "main.outer", "main.outer", "main.main"]
     assert incident.crashed["stack"]["truncated"] is False, incident.crashed["stack"]
+
+
+@pytest.mark.parametrize("way", ("with symbols", "stripped"))
+@pytest.mark.parametrize("kind, sentence", [
+    ("deadlock", "Go's runtime gave up: all goroutines are asleep - deadlock!"),
+    ("recurse", "Go's runtime gave up: stack overflow"),
+    ("unlock", "Go's runtime gave up"),  # said on the goroutine's stack, which nobody keeps
+])
+def test_what_go_gave_up_for(watcher, tmp_path, kind, sentence, way):
+    incident = crashed(watcher, compiled("fatal.go", *(STRIPPED if way == "stripped" else ())), kind, tmp_path)
+    assert incident.record["verdict"]["sentence"] == sentence
+    stack = incident.crashed["stack"]
+    # Behind what changed the stacks nothing is told: there were the leftovers of others.
+    assert stack["truncated"] is True
+    assert "changes from one stack to another" in stack["reason"]
+    assert frames(incident, "runtime.")[-1][0].split(".")[1] in ("mcall", "morestack", "systemstack")

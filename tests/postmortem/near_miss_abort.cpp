@@ -83,6 +83,13 @@ void go_panics(LabEvidence &f) {
               "main.index", "main.main"});
 }
 
+void go_gives_up(LabEvidence &f) {
+    f.analysis.go_fatal_error = "all goroutines are asleep - deadlock!";
+    f.aborts({"runtime.raise.abi0", "runtime.dieFromSignal", "runtime.sigfwdgo", "runtime.sigtrampgo",
+              "runtime.sigtramp.abi0", "<signal>", "runtime.raise.abi0", "runtime.dieFromSignal", "runtime.crash",
+              "runtime.fatalthrow.func1", "runtime.fatalthrow", "runtime.fatal", "runtime.checkdead"});
+}
+
 // The heap was recorded, and what is being freed is alive there.
 void recorded(LabEvidence &f) {
     checked(f, "double free or corruption (out)");
@@ -294,6 +301,27 @@ std::vector<SentenceCase> abort_cases() {
                                          f.frames({"runtime.raise.abi0", "runtime.dieFromSignal", "runtime.throw",
                                                    "runtime.checkdead", "main.f"});
                                      }}})},
+        {S::go_gave_up, go_gives_up,
+         and_also(of_another_call,
+                  {{"a panic", go_panics},
+                   {"the runtime dies of a signal that it got",
+                    [](LabEvidence &f) {
+                        f.frames({"runtime.raise.abi0", "runtime.dieFromSignal", "runtime.crash", "runtime.sighandler",
+                                  "runtime.fatalthrow"});
+                    }},
+                   {"a function of the program of that name",
+                    [](LabEvidence &f) {
+                        f.frames({"runtime.raise.abi0", "runtime.dieFromSignal", "runtime.crash",
+                                  "example.com/runtime.fatalthrow", "main.main"});
+                    }},
+                   {"it is not known who called the function that dies",
+                    [](LabEvidence &f) {
+                        f.frames({"runtime.raise.abi0", "runtime.dieFromSignal", "", "runtime.fatalthrow"});
+                    }}})},
+        {S::go_says,
+         go_gives_up,
+         {{"its words could not be read", [](LabEvidence &f) { f.analysis.go_fatal_error.clear(); }},
+          {"it panicked", [](LabEvidence &f) { go_panics(f); }}}},
         {S::panic_reason,
          rust_panics,
          {{"which is not known",
