@@ -180,24 +180,41 @@ ImageModule module_of(const capture::Mapping &mapping) {
     return module;
 }
 
+// How much of the file both have.
+std::uint64_t shared_by(const capture::Mapping &one, const capture::Mapping &other) {
+    const FileOffset begin = std::max(one.offset, other.offset),
+                     end = std::min(one.offset + (one.end - one.start), other.offset + (other.end - other.start));
+    return begin < end ? end - begin : 0;
+}
+
 // Mappings of one file that follow each other are one module; a gap filled by anonymous memory (.bss,
-// PROT_NONE padding) does not part them, another file does.
+// PROT_NONE padding) does not part them, another file does, and so does a copy of what is mapped already: V8 maps the
+// code of its builtins once more, near to the code that it makes (CodeRange::RemapEmbeddedBuiltins).
 std::vector<ImageModule> modules_of(const capture::Maps &maps) {
     std::vector<ImageModule> modules;
     std::vector<bool> code;
+    std::vector<const capture::Mapping *> parts; // of the last module
+    constexpr std::uint64_t page = 4096;         // which two segments may share, where they meet in the file
+    const auto begins_another = [&](const capture::Mapping &mapping) {
+        return mapping.offset == FileOffset() || // no segment is below that with the headers
+               std::ranges::any_of(parts, [&](const capture::Mapping *part) {
+                   return part->offset == mapping.offset || shared_by(*part, mapping) > page;
+               });
+    };
     for (const capture::Mapping &mapping : maps.all()) {
         if (!mapping.is_file())
             continue;
-        // a second copy of a file begins with an offset that is not above the last one's
         const bool more = !modules.empty() && modules.back().path == mapping.path &&
-                          modules.back().inode == mapping.inode && mapping.offset != modules.back().first_offset;
+                          modules.back().inode == mapping.inode && !begins_another(mapping);
         if (more) {
             modules.back().end = mapping.end;
             code.back() = code.back() || mapping.execute;
         } else {
             modules.push_back(module_of(mapping));
             code.push_back(mapping.execute);
+            parts.clear();
         }
+        parts.push_back(&mapping);
     }
     std::vector<ImageModule> kept;
     for (std::size_t i = 0; i < modules.size(); ++i)

@@ -79,6 +79,7 @@ private:
     void check(const WalkFrame &frame, Step &step) const;
     bool may_return_to(UserAddress address);
     bool is_trampoline(UserAddress address);
+    bool is_v8_builtin(const WalkFrame &frame, std::size_t module);
     std::optional<UserAddress> function_start(UserAddress address, std::size_t module);
     std::optional<Step> popped(const Registers &registers, std::uint64_t return_slot, std::optional<std::uint64_t> rbp,
                                std::string_view how);
@@ -346,6 +347,16 @@ std::optional<UserAddress> Walker::function_start(UserAddress address, std::size
     return symbol ? std::optional(symbol->address + module->bias()) : std::nullopt;
 }
 
+// V8's builtins set up a frame pointer before they call something, but not at their beginning.
+bool Walker::is_v8_builtin(const WalkFrame &frame, std::size_t index) {
+    ElfModule *module = index == ModuleSet::none || frame.exact ? nullptr : modules_.elf(index);
+    if (!module)
+        return false;
+    const auto scope = modules_.parsing(index, Part::file);
+    const Symbol *symbol = module->symbols().function_at(frame.look_up() - module->bias());
+    return symbol && std::string_view(symbol->name).starts_with("Builtins_");
+}
+
 // The caller's registers when the return address at a place on the stack has been popped.
 std::optional<Step> Walker::popped(const Registers &registers, std::uint64_t return_slot,
                                    std::optional<std::uint64_t> rbp, std::string_view how) {
@@ -392,7 +403,7 @@ std::optional<Step> Walker::frame_pointer(const WalkFrame &frame, std::size_t mo
     bool sure = false;
     if (start) {
         const Prologue prologue = prologue_at(start->value, modules_);
-        if (prologue.readable && !prologue.frame_pointer)
+        if (prologue.readable && !prologue.frame_pointer && !is_v8_builtin(frame, module))
             return std::nullopt;
         sure = prologue.frame_pointer;
         if (prologue.readable && frame.exact && stack) {
