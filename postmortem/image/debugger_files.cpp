@@ -59,9 +59,19 @@ Result<DebuggerFiles> debugger_files(const CrashImage &image, const std::vector<
                                      const std::string &directory) {
     DebuggerFiles made;
     const auto elsewhere = [&](std::size_t i) { return files[i].file && files[i].path != image.modules[i].path; };
-    const auto on_host = [&](std::size_t i) { return elsewhere(i) && !files[i].kept; };
     const std::string program = image.program_path();
-    UniqueFd root, libraries;
+    // Also a file that is nowhere may not be taken for the one that stands at its path now.
+    bool needed = false;
+    std::map<std::string_view, std::string_view> libraries; // file name → path; "" of two files with one name
+    for (std::size_t i = 0; i < files.size(); ++i) {
+        const std::string &path = image.modules[i].path;
+        needed |= elsewhere(i) || files[i].changed;
+        const auto [known, first] = libraries.emplace(file_name(path), path);
+        if (!first && known->second != path)
+            known->second = "";
+    }
+    if (!needed)
+        return made;
     const auto make = [&directory](const char *name, std::string &path, UniqueFd &fd) -> Status {
         path = directory + "/" + name;
         if (::mkdir(path.c_str(), 0700) != 0)
@@ -69,19 +79,10 @@ Result<DebuggerFiles> debugger_files(const CrashImage &image, const std::vector<
         fd = UniqueFd(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
         return fd ? Status() : fail(Error::system(path));
     };
-    std::map<std::string_view, int> names;
-    bool any = false;
-    for (std::size_t i = 0; i < files.size(); ++i) {
-        any |= elsewhere(i);
-        ++names[file_name(image.modules[i].path)];
-        if (root || !on_host(i))
-            continue;
-        for (const Status &made_it : {make("root", made.sysroot, root), make("libraries", made.libraries, libraries)})
-            if (!made_it)
-                return fail(made_it.error());
-    }
-    if (!any)
-        return made;
+    UniqueFd root, by_name;
+    for (const Status &done : {make("root", made.sysroot, root), make("libraries", made.libraries, by_name)})
+        if (!done)
+            return fail(done.error());
     // All are in the list: without the program's file a debugger finds no library, also one that is where it was.
     nlohmann::json list = nlohmann::json::array();
     for (std::size_t i = 0; i < files.size(); ++i) {
@@ -90,17 +91,17 @@ Result<DebuggerFiles> debugger_files(const CrashImage &image, const std::vector<
             continue;
         const bool is_program = module.path == program;
         if (!files[i].kept) {
-            const bool linked = root && make_link(root.get(), module.path, files[i].path);
-            const std::string_view name = file_name(module.path);
-            if (libraries && names[name] == 1) // of two with one name neither: it might be the wrong one
-                (void)make_link(libraries.get(), name, files[i].path); // the list has it as well
+            // Where no link can be made, the list has it all the same.
+            (void)make_link(root.get(), module.path, files[i].path);
+            if (const auto name = file_name(module.path); libraries[name] == module.path)
+                (void)make_link(by_name.get(), name, files[i].path);
             if (is_program)
-                made.executable = linked ? made.sysroot + module.path : files[i].path;
-        } else {
-            if (is_program)
-                made.warning = fmt::format("{} is gone: its names come from the copy that was kept of it, which has no "
-                                           "code and no data",
-                                           module.path);
+                made.executable = files[i].path;
+        } else if (is_program) {
+            made.warning =
+                fmt::format("{} is gone: its names come from the copy that was kept of it, which has no code "
+                            "and no data",
+                            module.path);
         }
         list.push_back({{"file", files[i].path},
                         {"path", module.path},

@@ -320,8 +320,8 @@ TEST_F(DebuggerFilesTest, AContainersFilesHaveLinksAtTheirPaths) {
     add("/a/liby.so", "/layers/1/a/liby.so");
     add("/b/liby.so", "/layers/1/b/liby.so");
     const DebuggerFiles made = make();
-    EXPECT_EQ(made.executable, made.sysroot + "/opt/app");
-    EXPECT_EQ(std::filesystem::read_symlink(made.executable), "/layers/1/opt/app");
+    EXPECT_EQ(made.executable, "/layers/1/opt/app");
+    EXPECT_EQ(std::filesystem::read_symlink(made.sysroot + "/opt/app"), "/layers/1/opt/app");
     EXPECT_EQ(std::filesystem::read_symlink(made.sysroot + "/lib/libx.so.1"), "/lib/libx.so.1");
     EXPECT_EQ(std::filesystem::read_symlink(made.libraries + "/libx.so.1"), "/lib/libx.so.1");
     EXPECT_FALSE(std::filesystem::exists(std::filesystem::symlink_status(made.libraries + "/liby.so")))
@@ -333,9 +333,28 @@ TEST_F(DebuggerFilesTest, OfACopyTheReaderIsTold) {
     add("/opt/app", "/kept/none.12", true);
     const DebuggerFiles made = make();
     EXPECT_EQ(made.executable, "");
-    EXPECT_EQ(made.sysroot, "");
+    EXPECT_TRUE(std::filesystem::is_empty(made.sysroot));
     EXPECT_THAT(made.warning, HasSubstr("no code and no data"));
     EXPECT_THAT(beginning(made.list, 4096), HasSubstr("\"copy\":true"));
+}
+
+// A debugger would take the new library for the old one: what it says then is of neither.
+TEST_F(DebuggerFilesTest, AnotherFileAtAPathIsNotFoundThere) {
+    image_.exe = "/bin/app";
+    add("/bin/app", "/bin/app");
+    add("/lib/libx.so.1", "");
+    files_[1].file.reset();
+    files_[1].changed = true;
+    const DebuggerFiles made = make();
+    EXPECT_EQ(made.executable, "/bin/app");
+    EXPECT_TRUE(std::filesystem::is_symlink(made.sysroot + "/bin/app"));
+    EXPECT_FALSE(std::filesystem::exists(std::filesystem::symlink_status(made.sysroot + "/lib/libx.so.1")));
+}
+
+TEST_F(DebuggerFilesTest, AFileThatIsMappedTwiceIsOne) {
+    add("/opt/lib.so", "/layers/1/opt/lib.so");
+    add("/opt/lib.so", "/layers/1/opt/lib.so");
+    EXPECT_TRUE(std::filesystem::is_symlink(make().libraries + "/lib.so"));
 }
 
 // The paths are a bundle's, which may come from elsewhere; whoever opens it may be root.
