@@ -123,7 +123,10 @@ std::string frame_line(std::size_t number, JsonView frame) {
             text += fmt::format("+{:#x}", offset);
     }
     text += frame_mark(frame);
-    if (module.present()) {
+    if (!symbol.present() && module.text() == "jit/anon") {
+        const JsonView maker = frame["made_by"];
+        text += " code made at run time" + (maker.present() ? ", perhaps by " + printable(maker.shown()) : "");
+    } else if (module.present()) {
         const std::string name = printable(module.shown());
         text += symbol.present() ? " (" + name + ")"
                                  : " " + name + (frame["offset"].present() ? "+" + hex(frame["offset"]) : "");

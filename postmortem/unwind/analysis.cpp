@@ -114,6 +114,7 @@ void fields_of(auto &io, Either<Frame> auto &frame) {
     io("offset", frame.offset, As::Hex);
     io("symbol", frame.symbol, As::OrNull);
     io("symbol_offset", frame.symbol_offset);
+    io("made_by", frame.made_by, As::OrNull);
     io("inline", frame.inlined);
     io("file", frame.file, As::OrNull);
     io("line", frame.line, As::OrNull);

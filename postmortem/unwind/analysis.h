@@ -20,6 +20,9 @@ struct Frame {
     // Demangled and without its parameter list, as gdb prints it in a backtrace: "ns::C::f"; "" unknown.
     std::string symbol;
     std::uint64_t symbol_offset = 0; // ip - the function's entry; 0 of an inlined one
+    // Of code without a file that has no name: which of the loaded files make such code, "V8", "V8 or PCRE"; "" none
+    // that is known.
+    std::string made_by;
     bool inlined = false;
     std::string file; // the compiler's name of it, absolute if the directory is known; "" unknown
     unsigned line = 0, column = 0;

@@ -1,5 +1,6 @@
 #include "postmortem/unwind/stack.h"
 
+#include "postmortem/unwind/code_makers.h"
 #include "postmortem/unwind/names.h"
 #include "postmortem/unwind/plt.h"
 #include "postmortem/unwind/tail_calls.h"
@@ -79,6 +80,12 @@ NamedStack StackNamer::name(const ImageThread &thread, std::size_t frames_max) {
     else
         stack.reason = walk.reason;
     return named;
+}
+
+std::vector<std::string> StackNamer::take_notes() {
+    for (const auto &[maker, naming] : std::exchange(told_naming_, {}))
+        notes_.push_back(fmt::format("code made at run time has no names; {} writes them down with {}", maker, naming));
+    return std::exchange(notes_, {});
 }
 
 const std::vector<UserAddress> &StackNamer::tail_calls_between(const WalkFrame &callee, const WalkFrame &caller) {
@@ -189,6 +196,17 @@ void StackNamer::name_generated(Frame &frame, const capture::Mapping *mapping, U
         return;
     if (mapping->path.empty() || mapping->path.starts_with("//anon"))
         frame.module = "jit/anon";
+    name_by_perf_map(frame, look_up);
+    if (!frame.symbol.empty() || frame.module != "jit/anon")
+        return;
+    for (const CodeMaker &maker : code_makers(modules_.image().modules)) {
+        frame.made_by += (frame.made_by.empty() ? "" : " or ") + std::string(maker.name);
+        if (!maker.naming.empty())
+            told_naming_.try_emplace(maker.name, maker.naming);
+    }
+}
+
+void StackNamer::name_by_perf_map(Frame &frame, UserAddress look_up) {
     if (modules_.image().perf_map.empty())
         return;
     if (!perf_map_) {

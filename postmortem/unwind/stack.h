@@ -29,19 +29,21 @@ public:
     explicit StackNamer(ModuleSet &modules) : modules_(modules) {}
     // Returns at most frames_max frames; inlined ones count too.
     NamedStack name(const ImageThread &thread, std::size_t frames_max);
-    std::vector<std::string> take_notes() { return std::exchange(notes_, {}); }
+    std::vector<std::string> take_notes();
 
 private:
     const std::vector<UserAddress> &tail_calls_between(const WalkFrame &callee, const WalkFrame &caller);
     void add_frames(NamedStack &into, std::size_t walked, UserAddress ip, UserAddress look_up, std::string_view how);
     bool add_go_frames(NamedStack &into, const Frame &frame, const FrameSource &source, UserAddress look_up);
     void name_by_symbol(Frame &frame, std::size_t module, UserAddress look_up);
+    void name_by_perf_map(Frame &frame, UserAddress look_up);
     void name_generated(Frame &frame, const capture::Mapping *mapping, UserAddress look_up);
 
     ModuleSet &modules_;
     // A cache of tail calls, by return address and the address in the callee, because recursion asks for the same ones.
     std::map<std::pair<UserAddress, UserAddress>, std::vector<UserAddress>> tail_calls_;
-    std::unique_ptr<PerfMap> perf_map_; // parsed when generated code is first met
+    std::unique_ptr<PerfMap> perf_map_;                        // parsed when generated code is first met
+    std::map<std::string_view, std::string_view> told_naming_; // what would have named code, by who may have made it
     std::vector<std::string> notes_;
 };
 

@@ -1,4 +1,5 @@
 // What the analysis says in addition to frames: where stacks end, files and debug info, arguments, exceptions.
+#include "postmortem/show/threads_view.h"
 #include "postmortem/unwind/analyse.h"
 #include "state.h"
 #include "unwind_lab.h"
@@ -401,12 +402,30 @@ int main(void) {
     const Frame generated = analysis.threads.at(0).frames[1];
     EXPECT_EQ(generated.module, "jit/anon");
     EXPECT_EQ(generated.symbol, "");
+    EXPECT_EQ(generated.made_by, "");
+    EXPECT_THAT(frame_line(1, to_json(generated)), testing::EndsWith(" code made at run time"));
     EXPECT_EQ(analysis.threads.at(0).frames[2].symbol, "main");
     EXPECT_EQ(analysis.threads.at(0).frames[2].how, "frame pointer");
     EXPECT_EQ(analysis.threads.at(0).how, "CFI and frame pointers");
     // Nothing says whether the generated code sets up a frame pointer: its callers may be missing.
     EXPECT_TRUE(analysis.threads.at(0).truncated);
     EXPECT_THAT(analysis.threads.at(0).reason, StartsWith("frames may be missing behind 0x"));
+
+    // The loaded files say who may have made it, and all of them where there are several.
+    Crash others = crash;
+    for (const std::string &path : {"/opt/libnode.so.108", "/opt/nodes", "/usr/lib/libpcre2-8.so.0"}) {
+        ImageModule loaded;
+        loaded.path = path;
+        loaded.start = loaded.end = UserAddress(UINT64_MAX);
+        others.image.modules.push_back(loaded);
+    }
+    const Analysis labelled = analysed(others.image);
+    const Frame made = labelled.threads.at(0).frames[1];
+    EXPECT_EQ(made.made_by, "V8 or PCRE");
+    EXPECT_THAT(frame_line(1, to_json(made)), testing::EndsWith(" code made at run time, perhaps by V8 or PCRE"));
+    EXPECT_THAT(labelled.notes,
+                testing::Contains("code made at run time has no names; V8 writes them down with --perf-basic-prof"));
+    EXPECT_EQ(labelled.threads.at(0).frames[2].made_by, "");
 
     const std::uint64_t start = (generated.ip & ~std::uint64_t{4095}) + 64;
     crash.image.perf_map =
