@@ -15,8 +15,8 @@ constexpr std::size_t start_line_bytes = 4;
 constexpr std::size_t at_flags = 1, at_tables = 3, rest_bytes = 4; // behind at_rest, and startLine where there is one
 
 constexpr std::uint8_t flag_outermost = 1, flag_changes_stacks = 2; // funcFlag_TOPFRAME, funcFlag_SPWRITE
-constexpr std::uint32_t values_inlined = 2;                         // PCDATA_InlTreeIndex
-constexpr std::uint32_t data_inlined = 3;                           // FUNCDATA_InlTree
+constexpr std::size_t values_inlined = 2;                           // PCDATA_InlTreeIndex
+constexpr std::size_t data_inlined = 3;                             // FUNCDATA_InlTree
 constexpr std::uint32_t no_data = ~0U;
 constexpr std::size_t numbers_max = 64; // tables of one function
 
@@ -213,7 +213,7 @@ std::vector<GoTable::Place> GoTable::places(const Function &function, LinkAddres
     // The tree of what is inlined.  Until 1.17 its address stands there, and is not followed.
     std::optional<std::uint32_t> tree;
     if (layout_ != Layout::of_1_16 && *data > data_inlined && !trees_.empty())
-        tree = number<std::uint32_t>(tables + *numbers * 4 + data_inlined * 4);
+        tree = number<std::uint32_t>(tables + std::size_t{*numbers} * 4 + data_inlined * 4);
     const bool parented = layout_ == Layout::of_1_18; // struct inlinedCall
     const std::size_t each = parented ? 20 : 16;
     LinkAddress at = address;
