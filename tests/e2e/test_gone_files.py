@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -65,6 +66,14 @@ def assert_told(incident, chain, path):
     assert module["file"] == "kept copy", module
 
 
+def assert_gdb_tells(watcher, incident, chain):
+    """The same frames as the bundle has, of the copies, and no code where a copy has none."""
+    told = watcher.ctl.run("gdb", "--mini", incident.id, "--", "-batch", "-ex", "bt", "-ex", f"x/i {chain[0]}")
+    frames = re.findall(r"^#\d+ .*?(\S+) \(", told.stdout[told.stdout.index("see ") :], re.MULTILINE)
+    assert frames[: len(chain)] == chain, told.stdout
+    assert "Cannot access memory" in told.stdout + told.stderr, told.stdout
+
+
 def died(watcher, process, how):
     if how == signal.SIGKILL:
         process.kill()
@@ -94,17 +103,26 @@ def test_replaced_as_an_upgrade_does(watcher, tmp_path):
     until_kept(watcher, path)
     shutil.copy("/bin/true", tmp_path / "new")
     os.rename(tmp_path / "new", path)
-    assert_told(died(watcher, process, signal.SIGSEGV), CHAIN, path)
+    incident = died(watcher, process, signal.SIGSEGV)
+    assert_told(incident, CHAIN, path)
+    assert_gdb_tells(watcher, incident, CHAIN)
 
 
-def test_a_library_that_is_deleted(watcher, tmp_path):
+@pytest.mark.parametrize("gone", ["deleted", "replaced"])
+def test_a_library_that_is_gone(watcher, tmp_path, gone):
+    """Where another library has its name, gdb would take that one, and show frames that never were."""
     program = own(compiled("gone.c", "-O2"), tmp_path)
     built = compiled("gone_library.c", "-O2", "-shared", "-fPIC", "-fomit-frame-pointer")
     library = own(built, tmp_path, "libgone.so")
     process = ready(program, library)
     until_kept(watcher, library)
     library.unlink()
-    assert_told(died(watcher, process, signal.SIGSEGV), ["library_inner", "library_work", "outer", "main"], library)
+    if gone == "replaced":
+        shutil.copy(compiled("gone_library.c", "-O0", "-shared", "-fPIC"), library)
+    incident = died(watcher, process, signal.SIGSEGV)
+    chain = ["library_inner", "library_work", "outer", "main"]
+    assert_told(incident, chain, library)
+    assert_gdb_tells(watcher, incident, chain)
 
 
 def test_a_program_that_never_had_a_name(watcher, tmp_path):
