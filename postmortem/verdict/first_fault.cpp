@@ -3,6 +3,8 @@
 #include "postmortem/verdict/evidence.h"
 #include "postmortem/verdict/records.h"
 
+#include "bpf/event.h"
+#include "capture/decode/syscalls.h"
 #include "postmortem/terminal/times.h"
 
 #include <fmt/format.h>
@@ -14,12 +16,38 @@ namespace incident::postmortem {
 
 namespace {
 
-// The last fault of the kernel's that went to a handler in the thread that died, before it died of `death`.
-const SignalLine *handled_fault(const std::vector<SignalLine> &lines, std::uint32_t tid, const SignalLine &death) {
-    const auto last = std::ranges::find_if(lines.rbegin(), lines.rend(), [&](const SignalLine &line) {
-        return line.handled && line.is_fault() && line.address && line.tid == tid && line.t_ns < death.t_ns;
-    });
-    return last == lines.rend() ? nullptr : &*last;
+bool is_of(const Interrupted &handler, const SignalLine &fault) {
+    return handler.signal == fault.number && handler.code == fault.code && handler.address == *fault.address;
+}
+
+// A fault of the kernel's that went to a handler in the thread that died, before it died of `death`: that of the
+// handler on its stack, which may have met others since (the Java VM's when it writes its report), else the last.
+const SignalLine *handled_fault(const Evidence &e, const std::vector<SignalLine> &lines, const SignalLine &death) {
+    const SignalLine *last = nullptr, *of_handler = nullptr;
+    for (const SignalLine &line : lines) {
+        if (!line.handled || !line.is_fault() || !line.address || line.tid != death.tid || line.t_ns >= death.t_ns)
+            continue;
+        last = &line;
+        if (e.analysis.interrupted && is_of(*e.analysis.interrupted, line))
+            of_handler = &line;
+    }
+    return of_handler ? of_handler : last;
+}
+
+// The fault that the handler on the stack was called for, as its frame says.  Only where it may be the one that the
+// records had to give up, for they are as many as there is room for.
+std::optional<SignalLine> fault_of_handler(const Evidence &e, const std::vector<SignalLine> &lines, std::uint32_t tid) {
+    const auto &handler = e.analysis.interrupted;
+    if (!handler || handler->code <= 0 || lines.size() < SIGNAL_RECORDS)
+        return std::nullopt;
+    SignalLine line;
+    line.tid = tid;
+    line.number = handler->signal, line.code = handler->code;
+    line.name = capture::signal_name(line.number);
+    line.code_name = capture::signal_code_name(line.number, line.code);
+    line.address = handler->address;
+    line.handled = true;
+    return line.is_fault() ? std::optional(line) : std::nullopt;
 }
 
 user_regs_struct registers_of(const Interrupted &interrupted, const user_regs_struct &of_thread) {
@@ -114,7 +142,11 @@ std::optional<Claim> judge_first_fault(const Evidence &e) {
         return std::nullopt;
     const bool own = e.sender() == e.image.pid && e.signal()["sender"]["tid"].count() == tid;
     const bool kernels = e.signal()["code_name"].text() == "SI_KERNEL" || death->is_fault();
-    const SignalLine *fault = own || kernels ? handled_fault(lines, tid, *death) : nullptr;
+    const SignalLine *fault = own || kernels ? handled_fault(e, lines, *death) : nullptr;
+    const auto of_handler = own ? fault_of_handler(e, lines, tid) : std::nullopt;
+    const bool recorded = !of_handler || (fault && is_of(*e.analysis.interrupted, *fault));
+    if (!recorded)
+        fault = &*of_handler;
     if (!fault)
         return std::nullopt;
     const std::string name(e.signal()["name"].text()), code(e.signal()["code_name"].text());
@@ -132,12 +164,17 @@ std::optional<Claim> judge_first_fault(const Evidence &e) {
         claim = judge_as_if(e, *fault, in_frame);
     if (claim)
         own ? claim->add<Sentence::handled_then_sent>(name) : claim->add<Sentence::handled_then_raised>(name, code);
-    else if (own && (in_frame || death->number == fault->number))
+    else if (own && recorded && (in_frame || death->number == fault->number) &&
+             !judge_panic(e)) // of Go's, a fault is one
         claim = Claim::of<Sentence::fault_came_first>(came, ago, name);
     else
         return std::nullopt; // nothing says that the two have to do with each other: Java handles faults all day
     claim->facts.push_back(
-        fmt::format("{}, raised by the kernel in thread {} {} before, went to a handler of its own", came, tid, ago));
+        recorded ? fmt::format("{}, raised by the kernel in thread {} {} before, went to a handler of its own", came,
+                               tid, ago)
+                 : fmt::format("a handler of {} is on the stack of thread {}; the record of it had to give way to {} "
+                               "later signals",
+                               came, tid, lines.size() - 1));
     claim->facts.push_back(own ? fmt::format("{} ({}) was then sent by its own thread {}", name, code, tid)
                                : fmt::format("the kernel then raised {} ({})", name, code));
     return claim;

@@ -123,6 +123,41 @@ TEST_F(FirstFault, IsExplainedByTheHandlersFrame) {
                                                                "kernel in thread 100 2 ms before")));
 }
 
+// The Java VM meets more faults while it writes its report, and deals with them.
+TEST_F(FirstFault, IsThatOfTheHandlerOnTheStack) {
+    handled();
+    signal_line(1'000'000, SIGSEGV, SEGV_ACCERR, "SEGV_ACCERR", 0x7000, "delivered", "handled");
+    sent_itself(SIGABRT);
+    in_handler();
+    EXPECT_THAT(said(), StartsWith("null dereference: use() reads 4 bytes at offset 0x8 of a null pointer; it had"));
+    EXPECT_THAT(verdict().claims[0].facts, Contains(StartsWith("SIGSEGV (SEGV_MAPERR) for address 0x8, raised by the "
+                                                               "kernel in thread 100 2 ms before")));
+}
+
+TEST_F(FirstFault, WhoseRecordHadToGiveWayIsThatOfTheFrame) {
+    for (int i = 0; i < 15; ++i)
+        signal_line(1'000'000 - i, SIGSEGV, SEGV_ACCERR, "SEGV_ACCERR", 0x7000, "delivered", "handled");
+    sent_itself(SIGABRT);
+    in_handler();
+    EXPECT_THAT(said(), StartsWith("null dereference: use() reads 4 bytes at offset 0x8 of a null pointer; it had"));
+    EXPECT_THAT(verdict().claims[0].facts,
+                Contains("a handler of SIGSEGV (SEGV_MAPERR) for address 0x8 is on the stack of thread 100; the record "
+                         "of it had to give way to 15 later signals"));
+    analysis.interrupted->code = SI_KERNEL; // no address
+    EXPECT_THAT(said(), Not(HasSubstr("null dereference")));
+    analysis.interrupted->code = SEGV_MAPERR;
+    record["signal"]["sender"]["tid"] = 101;
+    EXPECT_THAT(said(), Not(HasSubstr("null dereference"))) << "another thread sent it";
+}
+
+TEST_F(FirstFault, WhoseRecordIsNotThereThoughAllAreIsNone) {
+    for (int i = 0; i < 9; ++i)
+        signal_line(1'000'000 - i, SIGSEGV, SEGV_ACCERR, "SEGV_ACCERR", 0x7000, "delivered", "handled");
+    sent_itself(SIGABRT);
+    in_handler();
+    EXPECT_THAT(said(), Not(HasSubstr("null dereference")));
+}
+
 TEST_F(FirstFault, WithoutASiginfoTheAddressMustDo) {
     handled();
     sent_itself(SIGSEGV);

@@ -22,6 +22,8 @@ LINKED = {
 }
 PLACES = ("in place", "replaced", "deleted", "container")
 
+# Its type is not known where only a copy of the library that has its name is left.
+UNCAUGHT = r"uncaught C\+\+ exception($| of type {})"
 NULL = r"null dereference: {}"
 # What each shape is: what a verdict on it may begin with.  Of what it says otherwise it must be silent.
 C_SHAPES = {
@@ -62,14 +64,14 @@ OF_GLIBC = ("double-free", "overrun", "fortified", "mutex", "smash")
 MUSL_SHAPES = {kind: C_SHAPES[kind] for kind in C_SHAPES if kind not in OF_GLIBC}
 CPP_SHAPES = {
     "pure": r"a pure virtual function was called|jump to null",
-    "throws": r"uncaught C\+\+ exception of type std::runtime_error.*the pool is empty",
+    "throws": UNCAUGHT.format("std::runtime_error.*the pool is empty"),
     "noexcept": r"C\+\+ exception that could not leave a function that lets none out|std::terminate\(\) was called",
-    "out-of-range": r"uncaught C\+\+ exception of type std::out_of_range",
+    "out-of-range": UNCAUGHT.format("std::out_of_range"),
     "joinable": r"std::terminate\(\) was called",
-    "null-string": r"uncaught C\+\+ exception of type std::logic_error",
+    "null-string": UNCAUGHT.format("std::logic_error"),
     "virtual-of-null": NULL.format(r""),
     "unwinds": r".*(uncaught C\+\+ exception|std::terminate\(\) was called)",
-    "rethrows": r"uncaught C\+\+ exception of type std::runtime_error.*kept for later",
+    "rethrows": UNCAUGHT.format("std::runtime_error.*kept for later") + r"|std::terminate\(\) was called$",
 }
 RUST_SHAPES = {
     "index": r"Rust panicked in shapes::index\(\)",
@@ -87,7 +89,7 @@ GO_SHAPES = {
     "assign": r"Go panicked in main\.assign\(\)",
     "says": r"Go panicked in main\.says\(\)",
     "divide": r"(integer division by zero in|Go panicked in) main\.divide\(\)",
-    "recurse": r"stack overflow",
+    "recurse": r"Go's runtime gave up($|: stack overflow)",
     "in-goroutine": r"(null dereference: |Go panicked in )main\.null\(\)",
 }
 
