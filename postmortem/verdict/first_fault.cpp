@@ -3,7 +3,6 @@
 #include "postmortem/verdict/evidence.h"
 #include "postmortem/verdict/records.h"
 
-#include "bpf/event.h"
 #include "capture/decode/syscalls.h"
 #include "postmortem/terminal/times.h"
 
@@ -38,7 +37,8 @@ const SignalLine *handled_fault(const Evidence &e, const std::vector<SignalLine>
 // records had to give up, for they are as many as there is room for.
 std::optional<SignalLine> fault_of_handler(const Evidence &e, const std::vector<SignalLine> &lines, std::uint32_t tid) {
     const auto &handler = e.analysis.interrupted;
-    if (!handler || handler->code <= 0 || lines.size() < SIGNAL_RECORDS)
+    const std::uint64_t room = e.incident.view()["limits"]["signals"].count();
+    if (!handler || handler->code <= 0 || room == 0 || lines.size() < room)
         return std::nullopt;
     SignalLine line;
     line.tid = tid;

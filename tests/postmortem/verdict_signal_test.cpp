@@ -135,6 +135,7 @@ TEST_F(FirstFault, IsThatOfTheHandlerOnTheStack) {
 }
 
 TEST_F(FirstFault, WhoseRecordHadToGiveWayIsThatOfTheFrame) {
+    record["limits"] = {{"signals", 16}};
     for (int i = 0; i < 15; ++i)
         signal_line(1'000'000 - i, SIGSEGV, SEGV_ACCERR, "SEGV_ACCERR", 0x7000, "delivered", "handled");
     sent_itself(SIGABRT);
@@ -151,6 +152,7 @@ TEST_F(FirstFault, WhoseRecordHadToGiveWayIsThatOfTheFrame) {
 }
 
 TEST_F(FirstFault, WhoseRecordIsNotThereThoughAllAreIsNone) {
+    record["limits"] = {{"signals", 16}};
     for (int i = 0; i < 9; ++i)
         signal_line(1'000'000 - i, SIGSEGV, SEGV_ACCERR, "SEGV_ACCERR", 0x7000, "delivered", "handled");
     sent_itself(SIGABRT);
