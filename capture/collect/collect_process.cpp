@@ -364,7 +364,7 @@ Outcome collect_host_paths(const Target &target, const Deadline &deadline) {
             return ::stat(at.c_str(), &st) == 0 && S_ISREG(st.st_mode) && st.st_ino == mapping.inode &&
                    (any_device || st.st_dev == makedev(mapping.major, mapping.minor));
         };
-        if (places.empty() || lies_at(path, false))
+        if (places.empty() || lies_at(path, of_mount))
             continue;
         const auto place = std::ranges::find_if(places, [&](const std::string &at) { return lies_at(at, of_mount); });
         if (place != places.end())
@@ -494,8 +494,8 @@ void collect_process(const OsRoots &os, const ProcessRef &process, const Collect
         file(target, "smaps_rollup", Empty::IsGone),
         {"perf_map", [target](const Deadline &) { return collect_perf_map(*target); }},
         {"cgroup_files", [target](const Deadline &) { return collect_cgroup(*target); }},
-        {"container", [target](const Deadline &) { return collect_container(*target); }},
         {"host_paths", [target](const Deadline &deadline) { return collect_host_paths(*target, deadline); }},
+        {"container", [target](const Deadline &) { return collect_container(*target); }},
     };
     if (limits.wants_log)
         collectors.insert(std::ranges::find(collectors, "comms", &Collector::name),

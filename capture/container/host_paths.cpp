@@ -134,7 +134,10 @@ HostPaths::HostPaths(std::vector<MountPoint> process, std::vector<MountPoint> ho
 std::vector<std::string> HostPaths::of(std::string_view path) const {
     std::vector<std::string> answers;
     const auto add = [&](std::string answer) {
-        if (answer != path && answers.size() < answers_max && std::ranges::find(answers, answer) == answers.end())
+        // Whoever opens it may hand it to a shell or a debugger.
+        const bool plain = std::ranges::none_of(answer, [](unsigned char c) { return c < ' ' || c == 0x7f; });
+        if (plain && answer != path && answers.size() < answers_max &&
+            std::ranges::find(answers, answer) == answers.end())
             answers.push_back(std::move(answer));
     };
     if (!path.starts_with('/'))

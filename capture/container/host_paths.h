@@ -29,7 +29,8 @@ public:
     // link), "/" if it is in a mount namespace of its own.
     HostPaths(std::vector<MountPoint> process, std::vector<MountPoint> host, std::string root);
 
-    // The places where the file may be, the likeliest first, `path` itself not among them.
+    // The places where the file may be, the likeliest first, `path` itself not among them, and none with control
+    // characters in its name: a process chooses what it mounts.
     std::vector<std::string> of(std::string_view path) const;
 
     // Whether the mount that the process sees a path in is of this device, as maps has it.

@@ -19,7 +19,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::uint64_t record_max = 16u << 20; // the list of all containers of a host is one file
+// The list of all containers of a host is one file.  A parsed document may take 80 times the memory of its text, and
+// the text of a user's own may be made for that.
+constexpr std::uint64_t roots_record_max = 4u << 20, users_record_max = 256u << 10;
 constexpr std::size_t text_max = 1024;
 
 std::string cut(std::string_view text) {
@@ -61,7 +63,7 @@ std::optional<std::string> read_of(const OsRoots &os, const std::optional<std::u
     struct stat st;
     if (!file || ::fstat(file.get(), &st) != 0 || st.st_uid != uid.value_or(os.host.empty() ? 0 : st.st_uid))
         return std::nullopt;
-    auto text = read_open_file(file.get(), path, record_max);
+    auto text = read_open_file(file.get(), path, uid ? users_record_max : roots_record_max);
     return text ? std::optional(std::move(*text)) : std::nullopt;
 }
 
@@ -165,16 +167,16 @@ bool machine_record(const OsRoots &os, Container &container) {
 } // namespace
 
 void look_up(const OsRoots &os, Container &container) {
-    if (container.runtime == "lxc")
-        return void(container.name = container.id);
-    if (container.runtime == "machined")
-        return void(machine_record(os, container));
-    if (container.uid) { // of a user's runtimes only podman writes down what can be found
-        const std::string home = home_of_user(*container.uid);
+    if (container.uid) { // of a user's runtimes only podman writes down what can be found; what is root's is another's
+        const std::string home = container.runtime == "podman" ? home_of_user(*container.uid) : "";
         if (!home.empty())
             storage_record(os, container, home, ".local/share/containers/storage/");
         return;
     }
+    if (container.runtime == "lxc")
+        return void(container.name = container.id);
+    if (container.runtime == "machined")
+        return void(machine_record(os, container));
     // Where the path does not name the runtime, as below kubelet's groups, whoever knows the id runs it.
     const auto named = [&](const char *name) { return container.runtime == name || container.runtime.empty(); };
     if ((named("podman") || named("cri-o")) && storage_record(os, container, "/var/lib/containers/storage", ""))

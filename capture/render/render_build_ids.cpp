@@ -12,13 +12,16 @@
 
 namespace incident::capture {
 
-std::map<std::string, std::string> paths_on_host(const RenderContext &context) {
-    std::map<std::string, std::string> paths;
+std::map<std::pair<std::string, std::uint64_t>, std::string> paths_on_host(const RenderContext &context) {
+    std::map<std::pair<std::string, std::uint64_t>, std::string> paths;
     const std::string *file = context.collected.file("process/host_paths");
     for (const std::string_view line : lines_of(file ? std::string_view(*file) : std::string_view()))
-        if (const Json json = Json::parse(line, nullptr, false);
-            member(json, "path").is_string() && member(json, "host").is_string())
-            paths.emplace(member(json, "path").get<std::string>(), member(json, "host").get<std::string>());
+        if (const Json json = Json::parse(line, nullptr, false); member(json, "path").is_string() &&
+                                                                 member(json, "host").is_string() &&
+                                                                 member(json, "inode").is_number_unsigned())
+            paths.emplace(
+                std::pair(member(json, "path").get<std::string>(), member(json, "inode").get<std::uint64_t>()),
+                member(json, "host").get<std::string>());
     return paths;
 }
 
@@ -35,7 +38,7 @@ nlohmann::ordered_json modules_of(const RenderContext &context, const Redactor &
         const std::string &build_id = modules.build_id(mapping);
         if (!build_id.empty() && build_id_in(kept) != build_id) // of a file that had its place before
             kept.clear();
-        const auto host = on_host.find(mapping.path);
+        const auto host = mapping.deleted ? on_host.end() : on_host.find({mapping.path, mapping.inode});
         list.push_back({{"path", valid_utf8(redactor.text(mapping.path))},
                         {"inode", mapping.inode},
                         {"build_id", build_id.empty() ? Json() : Json(build_id)},

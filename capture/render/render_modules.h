@@ -33,8 +33,8 @@ private:
     mutable std::map<std::pair<std::uint64_t, std::string>, std::string> build_ids_; // by inode and path
 };
 
-// Where mapped files lie on the host, by their paths as the process sees them; those that lie there, or of which it is
-// not known, are not among them.
-std::map<std::string, std::string> paths_on_host(const RenderContext &context);
+// Where mapped files lie on the host, by their paths as the process sees them and their inodes; those that lie there,
+// or of which it is not known, are not among them.
+std::map<std::pair<std::string, std::uint64_t>, std::string> paths_on_host(const RenderContext &context);
 
 } // namespace incident::capture

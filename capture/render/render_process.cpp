@@ -90,8 +90,9 @@ ProcessFields process_fields(const RenderContext &context, const Redactor &redac
     fields.cgroup.text = redactor.text(fields.cgroup.text);
     if (const std::string *file = context.collected.file("process/container"))
         fields.container_info = container_info(*file, redactor);
-    if (auto paths = paths_on_host(context); paths.contains(fields.exe.text))
-        fields.exe_on_host = redactor.text(paths[fields.exe.text]);
+    for (const auto &[file, host] : paths_on_host(context))
+        if (file.first == fields.exe.text)
+            fields.exe_on_host = redactor.text(host);
     fields.cmdline = cmdline_of(context);
     fields.cmdline.text = redactor.separated(fields.cmdline.text);
     constexpr std::size_t cmdline_max = 64 * 1024; // the whole is in process/cmdline

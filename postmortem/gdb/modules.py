@@ -26,9 +26,12 @@ def add(path):
     loaded = {os.path.realpath(objfile.filename) for objfile in gdb.objfiles() if objfile.filename}
     hidden = []
     for module in modules:
-        if os.path.realpath(module["file"]) in loaded:
-            continue
         try:
+            # gdb ends a command at a line break, and takes what follows for the next one.
+            if not module["file"].isprintable():
+                raise ValueError("its file has a name with control characters")
+            if os.path.realpath(module["file"]) in loaded:
+                continue
             with open(module["file"], "rb") as file:
                 headers = Headers(file)
             bias = bias_of(headers, module)

@@ -195,9 +195,11 @@ std::vector<ImageModule> modules_of(const capture::Maps &maps) {
     std::vector<bool> code;
     std::vector<const capture::Mapping *> parts; // of the last module
     constexpr std::uint64_t page = 4096;         // which two segments may share, where they meet in the file
+    constexpr std::ptrdiff_t looked_at = 64;     // of those before it; a linker makes a handful of segments
     const auto begins_another = [&](const capture::Mapping &mapping) {
+        const auto first = parts.end() - std::min(looked_at, std::ssize(parts));
         return mapping.offset == FileOffset() || // no segment is below that with the headers
-               std::ranges::any_of(parts, [&](const capture::Mapping *part) {
+               std::any_of(first, parts.end(), [&](const capture::Mapping *part) {
                    return part->offset == mapping.offset || shared_by(*part, mapping) > page;
                });
     };

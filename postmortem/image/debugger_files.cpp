@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <climits>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -17,9 +18,13 @@ namespace incident::postmortem {
 
 namespace {
 
+constexpr std::ptrdiff_t depth_max = 128; // so deep a tree would be hard to remove
+
 // Makes root/path a link to target.  A path comes from a bundle: no component of it may lead out, and a link that is
 // there already is not followed.
 Status make_link(int root, std::string_view path, const std::string &target) {
+    if (path.size() >= PATH_MAX || std::ranges::count(path, '/') > depth_max)
+        return fail("it is too long");
     UniqueFd at(::openat(root, ".", O_PATH | O_DIRECTORY | O_CLOEXEC));
     for (;;) {
         path.remove_prefix(std::min(path.find_first_not_of('/'), path.size()));
@@ -109,6 +114,9 @@ Result<DebuggerFiles> debugger_files(const CrashImage &image, const std::vector<
                         {"offset", module.first_offset.value},
                         {"copy", files[i].kept}});
     }
+    // A loader may know a library by the path over the links that distributions have there.
+    for (const char *name : {"bin", "lib", "lib32", "lib64", "libx32", "sbin"})
+        (void)::symlinkat((std::string("usr/") + name).c_str(), root.get(), name); // where it has none of its own
     made.list = directory + "/modules.json";
     if (const Status written =
             write_list(made.list, list.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));

@@ -52,7 +52,10 @@ ModuleFile open_module(int root, const ImageModule &module) {
 // Of a process with a root of its own: where the daemon has seen the file on the host.  Without a build-id it is known
 // by its inode alone, for the device of an overlay is not that of its layers.
 void open_on_host(const ImageModule &module, ModuleFile &file) {
-    if (file.file || !module.on_host.starts_with('/'))
+    const auto control = [](unsigned char c) {
+        return c < ' ' || c == 0x7f;
+    }; // gdb would take a line break for a command's end
+    if (file.file || !module.on_host.starts_with('/') || std::ranges::any_of(module.on_host, control))
         return;
     auto opened = capture::open_regular(-1, module.on_host);
     if (!opened)

@@ -1,5 +1,6 @@
 #include "capture/container/container.h"
 #include "capture/container/host_paths.h"
+#include "capture/os/users.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -121,6 +122,23 @@ TEST_F(Records, WhatAUsersGroupIsNamedSaysNothingOfRootsContainers) {
     put("/var/lib/containers/storage/overlay-containers/containers.json",
         R"([{"id":")" + id + R"(","names":["roots"],"metadata":"{\"image-name\":\"roots:1\"}"}])");
     EXPECT_EQ(words("/user.slice/user-1.slice/user@1.service/app.slice/libpod-" + id), "aaaaaaaaaaaa (podman)");
+    put("/run/systemd/machines/deb", "ROOT=/root/secret\n");
+    EXPECT_EQ(words("/user.slice/user-1.slice/user@1.service/machine-deb.scope"), "deb (machined)");
+}
+
+// Parsed, a text takes up to 80 times its size.
+TEST_F(Records, OfAUserThatAreTooLargeAreNotRead) {
+    const std::string home = home_of_user(1); // daemon's
+    if (home.empty())
+        GTEST_SKIP() << "there is no user 1";
+    const std::string path = home + "/.local/share/containers/storage/overlay-containers/containers.json";
+    const std::string cgroup = "/user.slice/user-1.slice/user@1.service/user.slice/libpod-" + id + ".scope";
+    const std::string entry = R"({"id":")" + id + R"(","names":["web1"]})";
+    put(path, "[" + entry + "]");
+    ASSERT_EQ(::chown((os_.host + path).c_str(), 1, 1), 0);
+    EXPECT_EQ(words(cgroup), "web1 (podman aaaaaaaaaaaa)");
+    put(path, "[" + entry + std::string(300 << 10, ' ') + "]");
+    EXPECT_EQ(words(cgroup), "aaaaaaaaaaaa (podman)");
 }
 
 TEST_F(Records, ThatAreDamagedSayNothing) {
@@ -158,6 +176,11 @@ TEST(HostPaths, LayersOfAnOverlayTheUppermostFirst) {
         << "mounted from their directory";
     EXPECT_THAT(places("75 49 0:40 / / rw - overlay overlay rw,lowerdir+=/l/1,lowerdir+=/l/2\n", "/app"),
                 ElementsAre("/l/1/app", "/l/2/app"));
+}
+
+TEST(HostPaths, NoNameThatWouldDoSomethingElsewhere) {
+    EXPECT_THAT(places("75 49 0:40 / / rw - overlay o rw,lowerdir=/l\\012shell\\040id:/k\n", "/app"),
+                ElementsAre("/k/app"));
 }
 
 TEST(HostPaths, TheSameFileSystemWhereTheHostHasIt) {

@@ -66,9 +66,11 @@ def assert_told(incident, chain, path):
     assert module["file"] == "kept copy", module
 
 
-def assert_gdb_tells(watcher, incident, chain):
+def assert_gdb_tells(watcher, incident, chain, **options):
     """The same frames as the bundle has, of the copies, and no code where a copy has none."""
-    told = watcher.ctl.run("gdb", "--mini", incident.id, "--", "-batch", "-ex", "bt", "-ex", f"x/i {chain[0]}")
+    asked = ("-batch", "-ex", "bt", "-ex", f"x/i {chain[0]}", "-ex", "pwd")
+    told = watcher.ctl.run("gdb", "--mini", incident.id, "--", *asked, **options)
+    assert f"Working directory {options.get('cwd', os.getcwd())}." in told.stdout
     frames = re.findall(r"^#\d+ .*?(\S+) \(", told.stdout[told.stdout.index("see ") :], re.MULTILINE)
     assert frames[: len(chain)] == chain, told.stdout
     assert "Cannot access memory" in told.stdout + told.stderr, told.stdout
@@ -122,7 +124,8 @@ def test_a_library_that_is_gone(watcher, tmp_path, gone):
     incident = died(watcher, process, signal.SIGSEGV)
     chain = ["library_inner", "library_work", "outer", "main"]
     assert_told(incident, chain, library)
-    assert_gdb_tells(watcher, incident, chain)
+    for directory in (tmp_path, "/"):  # where gdb would look for it as well
+        assert_gdb_tells(watcher, incident, chain, cwd=directory)
 
 
 def test_a_program_that_never_had_a_name(watcher, tmp_path):

@@ -273,6 +273,11 @@ TEST(ModuleFiles, WhereItLayOnTheHost) {
     EXPECT_FALSE(open_module_files(image).at(0).file) << "it has no build-id, and the mapped one had";
     module.build_id.clear();
     EXPECT_FALSE(open_module_files(image, scratch.state.dir()).at(0).file) << "that is below another root";
+    const std::string name = scratch.path("layer\nshell true");
+    std::filesystem::copy_file(scratch.path("layer"), name);
+    ASSERT_EQ(::stat(name.c_str(), &status), 0);
+    module.inode = status.st_ino, module.on_host = name;
+    EXPECT_FALSE(open_module_files(image).at(0).file) << "gdb would run what follows the line break";
     ASSERT_EQ(::mkfifo(scratch.path("fifo").c_str(), 0600), 0);
     module.on_host = scratch.path("fifo");
     EXPECT_FALSE(open_module_files(image).at(0).file);
@@ -333,9 +338,23 @@ TEST_F(DebuggerFilesTest, OfACopyTheReaderIsTold) {
     add("/opt/app", "/kept/none.12", true);
     const DebuggerFiles made = make();
     EXPECT_EQ(made.executable, "");
-    EXPECT_TRUE(std::filesystem::is_empty(made.sysroot));
+    EXPECT_FALSE(std::filesystem::exists(std::filesystem::symlink_status(made.sysroot + "/opt")));
     EXPECT_THAT(made.warning, HasSubstr("no code and no data"));
     EXPECT_THAT(beginning(made.list, 4096), HasSubstr("\"copy\":true"));
+}
+
+// As deep a tree as a bundle names would stay in the temporary directory.
+TEST_F(DebuggerFilesTest, NoTreeIsMadeThatIsHardToRemove) {
+    std::string deep, longer = "/" + std::string(200, 'x');
+    for (int i = 0; i < 1000; ++i)
+        deep += "/a";
+    while (longer.size() < 8000)
+        longer += "/" + std::string(200, 'x');
+    add(deep, "/layers/1/x");
+    add(longer, "/layers/1/x");
+    const DebuggerFiles made = make();
+    EXPECT_FALSE(std::filesystem::exists(made.sysroot + "/a"));
+    EXPECT_FALSE(std::filesystem::exists(made.sysroot + longer.substr(0, 201)));
 }
 
 // A debugger would take the new library for the old one: what it says then is of neither.
