@@ -51,8 +51,8 @@ TEST_P(Fuzzed, SoIsNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Targets, Fuzzed,
-                         testing::Values("bundle", "control", "core_notes", "events", "journal", "perf_map", "proc",
-                                         "rules", "tracepoint", "unwind", "words"),
+                         testing::Values("bundle", "control", "core_notes", "events", "go_table", "journal", "perf_map",
+                                         "proc", "rules", "tracepoint", "unwind", "words"),
                          [](const auto &name) { return name.param; });
 
 } // namespace
