@@ -1,6 +1,7 @@
 #include "postmortem/unwind/stack.h"
 
 #include "postmortem/unwind/code_makers.h"
+#include "postmortem/unwind/language_names.h"
 #include "postmortem/unwind/names.h"
 #include "postmortem/unwind/plt.h"
 #include "postmortem/unwind/tail_calls.h"
@@ -23,6 +24,22 @@ void locate_frame(Frame &frame, const CrashImage &image, UserAddress address) {
     const ImageModule *module = image.module_at(address);
     if (module && module->path == mapping->path)
         frame.build_id = module->build_id;
+}
+
+// OCaml's and GHC's names could be anybody's: they are taken for that only in files of theirs, which have some of the
+// language's own runtime in them, or are libraries that GHC named.
+std::string name_in_source(const Symbols &symbols, std::string_view path, std::string_view symbol) {
+    const auto has = [&](std::string_view name) { return symbols.address_of(name).has_value(); };
+    if (std::string name = ocaml_function_name(symbol);
+        !name.empty() && (has("caml_start_program") || has("caml_shared_startup__code_begin")))
+        return name;
+    if (std::string name = haskell_function_name(symbol); !name.empty()) {
+        const std::string_view file = path.substr(path.rfind('/') + 1);
+        const bool library = file.starts_with("libHS") && file.find("-ghc") != std::string_view::npos;
+        if (library || has("hs_main") || has("stg_ap_p_fast"))
+            return name;
+    }
+    return function_name(symbol);
 }
 
 } // namespace
@@ -184,7 +201,7 @@ void StackNamer::name_by_symbol(Frame &frame, std::size_t index, UserAddress loo
     ElfModule *module = modules_.elf(index);
     const auto scope = modules_.parsing(index, Part::file);
     if (const Symbol *symbol = module->symbols().function_at(look_up - module->bias())) {
-        frame.symbol = function_name(symbol->name);
+        frame.symbol = name_in_source(module->symbols(), frame.module, symbol->name);
         frame.symbol_offset = UserAddress(frame.ip) - module->bias() - symbol->address;
     } else if (const std::string called = called_by_plt(module->elf(), look_up - module->bias()); !called.empty()) {
         frame.symbol = function_name(called) + "@plt";
