@@ -266,7 +266,7 @@ private:
             if (const std::string requests = thread_requests(thread); !requests.empty())
                 out_.line(fmt::format("{:>10}  {}", "", requests));
             if (triggers)
-                for (const std::string &line : stack_lines(thread, frames_shown))
+                for (const std::string &line : stack_lines(thread, frames_shown, panic_frames(top_, thread)))
                     out_.line(fmt::format("{:>10}  {}", "", line));
         }
         if (threads.size() > threads_shown)

@@ -137,13 +137,28 @@ std::string frame_line(std::size_t number, JsonView frame) {
     return text;
 }
 
-std::vector<std::string> stack_lines(JsonView thread, std::size_t most) {
+PanicFrames panic_frames(JsonView incident, JsonView thread) {
+    PanicFrames frames;
+    if (is_triggers_thread(incident, thread))
+        incident["verdict"]["claims"].each([&](JsonView claim) {
+            if (const JsonView panic = claim["panic"]; panic.is_object())
+                frames = {printable(panic["of"].text()), panic["frames"].count()};
+        });
+    return frames;
+}
+
+std::vector<std::string> stack_lines(JsonView thread, std::size_t most, const PanicFrames &panic) {
     std::vector<std::string> lines;
     const JsonView stack = thread["stack"], frames = stack["frames"];
-    for (std::size_t i = 0; i < std::min(frames.size(), most); ++i)
+    const std::size_t first = panic.count < frames.size() ? panic.count : 0,
+                      shown = std::min(frames.size() - first, most);
+    if (first != 0)
+        lines.push_back(fmt::format("({} frame{} of {}'s panic machinery: incidentctl --json threads)", first,
+                                    first == 1 ? "" : "s", panic.of));
+    for (std::size_t i = first; i < first + shown; ++i)
         lines.push_back(frame_line(i, frames.at(i)));
-    if (frames.size() > most)
-        lines.push_back(fmt::format("… {} more frames", frames.size() - most));
+    if (frames.size() > first + shown)
+        lines.push_back(fmt::format("… {} more frames", frames.size() - first - shown));
     const JsonView how = stack["how"];
     if (frames.size() == 0)
         lines.push_back("(no user stack" +

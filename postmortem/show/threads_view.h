@@ -24,7 +24,14 @@ std::string thread_requests(JsonView thread);
 // "#0  0x00007f… raise+0x12 (/lib/…/libc.so.6) at raise.c:26"
 std::string frame_line(std::size_t number, JsonView frame);
 // User frames, one on each line, at most `most`. Then a line says how they were unwound and what is cut or missing.
-std::vector<std::string> stack_lines(JsonView thread, std::size_t most);
+// Of a panic's frames one line tells, if there are more frames than those.
+struct PanicFrames {
+    std::string of; // printable; "Rust"
+    std::size_t count = 0;
+};
+std::vector<std::string> stack_lines(JsonView thread, std::size_t most, const PanicFrames &panic = {});
+// Those of the thread in which the incident happened, if its verdict says that it panicked.
+PanicFrames panic_frames(JsonView incident, JsonView thread);
 std::vector<std::string> kernel_stack_lines(JsonView thread);
 // All registers, four on each line.
 std::vector<std::string> register_lines(JsonView thread);

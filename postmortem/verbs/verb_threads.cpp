@@ -72,7 +72,7 @@ private:
             out.line("    " + call);
         if (const std::string requests = thread_requests(thread); !requests.empty())
             out.line("    " + requests);
-        for (const std::string &line : stack_lines(thread, frames_max))
+        for (const std::string &line : stack_lines(thread, frames_max, panic_frames(incident, thread)))
             out.line("    " + line);
         if (const auto kernel = kernel_stack_lines(thread); !kernel.empty()) {
             out.line(out.tone(Tone::Dim, "    kernel stack:"));

@@ -103,6 +103,8 @@ std::optional<Claim> panic_of(const Runtime &runtime, const ThreadStack &stack) 
         Claim claim = runtime.panicked == Sentence::rust_panicked
                           ? Claim::of<Sentence::rust_panicked>(function_text(frame))
                           : Claim::of<Sentence::go_panicked>(function_text(frame));
+        claim.panic_frames = static_cast<std::size_t>(&frame - stack.frames.data());
+        claim.panic_of = runtime.panicked == Sentence::rust_panicked ? "Rust" : "Go";
         if (reason)
             claim.add<Sentence::panic_reason>(reason->words);
         claim.facts = {fmt::format("on the stack: {}, and outside of the runtime's own functions {}",

@@ -30,8 +30,11 @@ Json to_json(const Verdict &verdict) {
     if (verdict.claims.empty())
         return {};
     Json claims = Json::array();
-    for (const Claim &claim : verdict.claims)
+    for (const Claim &claim : verdict.claims) {
         claims.push_back({{"claim", claim.text()}, {"facts", claim.facts}});
+        if (claim.panic_frames != 0)
+            claims.back()["panic"] = {{"of", claim.panic_of}, {"frames", claim.panic_frames}};
+    }
     return {{"sentence", verdict.claims.front().text()}, {"claims", claims}};
 }
 

@@ -33,6 +33,10 @@ public:
     const std::vector<Sentence> &said() const { return said_; } // its sentence and clauses, in order
     std::vector<std::string> facts;                             // the facts that support it; each can be read by itself
 
+    // How many frames of the thread's stack, from the innermost one on, are those of a runtime that panics.
+    std::size_t panic_frames = 0;
+    std::string_view panic_of; // "Rust", "Go"
+
 private:
     std::string text_;
     std::vector<Sentence> said_;
@@ -48,7 +52,7 @@ struct Verdict {
 Verdict judge(const Incident &incident, const CrashImage &image, const Analysis &analysis,
               const capture::Bundle &bundle, const HeapFindings *heap = nullptr);
 
-// {"sentence", "claims": [{"claim", "facts": []}]}; null if nothing can be said.
+// {"sentence", "claims": [{"claim", "facts": [], "panic": {"of", "frames"}}]}; null if nothing can be said.
 Json to_json(const Verdict &verdict);
 
 } // namespace incident::postmortem

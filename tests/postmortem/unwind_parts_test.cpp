@@ -400,6 +400,32 @@ TEST(UnwindAnalysis, FramesArePrintedAsTheyAre) {
                             "(unwound by CFI to the outermost frame (_start))"));
 }
 
+TEST(UnwindText, FramesOfAPanicAreOneLine) {
+    ThreadStack stack;
+    stack.how = "CFI";
+    for (const char *name : {"abort", "core::panicking::panic_fmt", "shapes::index", "shapes::main"})
+        stack.frames.emplace_back().symbol = name;
+    const Json thread{{"tid", 7}, {"stack", to_json(stack)}};
+    const auto incident = [](std::size_t frames, int tid) {
+        return Json{{"thread", {{"tid", tid}}},
+                    {"verdict", {{"claims", Json::array({{{"panic", {{"of", "Rust"}, {"frames", frames}}}}})}}}};
+    };
+    const auto lines = [&](std::size_t frames, int tid, std::size_t most) {
+        return stack_lines(thread, most, panic_frames(incident(frames, tid), thread));
+    };
+    const std::string folded = "(2 frames of Rust's panic machinery: incidentctl --json threads)";
+    EXPECT_THAT(lines(2, 7, 10),
+                ElementsAre(folded, testing::HasSubstr("#2 "), testing::HasSubstr("#3 "), "(unwound by CFI)"));
+    EXPECT_THAT(lines(2, 7, 1),
+                ElementsAre(folded, testing::HasSubstr("shapes::index"), "… 1 more frames", "(unwound by CFI)"));
+    // Another thread, no panic, and a verdict that says more frames than there are.
+    EXPECT_EQ(lines(2, 8, 10), stack_lines(thread, 10));
+    EXPECT_EQ(lines(0, 7, 10), stack_lines(thread, 10));
+    EXPECT_EQ(lines(4, 7, 10), stack_lines(thread, 10));
+    EXPECT_EQ(lines(SIZE_MAX, 7, 10), stack_lines(thread, 10));
+    EXPECT_EQ(stack_lines(thread, 10).size(), 5u);
+}
+
 TEST(UnwindInstallHint, NamesThePackageOfEachFile) {
     std::vector<ModuleState> modules{{"/usr/lib/x86_64-linux-gnu/libc.so.6", "ab", "used", "none", "", true},
                                      {"/usr/bin/redis", "cd", "used", "none", "", true},

@@ -368,11 +368,15 @@ TEST_F(SignalVerdict, PanicsOfOtherLanguages) {
     aborts({"libc.so.6:abort", "std::sys::pal::unix::abort_internal", "std::panicking::rust_panic_with_hook",
             "core::panicking::panic_fmt", "core::panicking::panic_bounds_check", "shapes::index", "shapes::main"});
     EXPECT_EQ(said(), "Rust panicked in shapes::index(): an index was out of bounds");
+    // The first frame of the program's is where the panic's end.
+    EXPECT_EQ(to_json(verdict())["claims"][0]["panic"], Json({{"of", "Rust"}, {"frames", 5}}));
     aborts({"runtime.raise.abi0", "runtime.dieFromSignal", "runtime.fatalpanic", "runtime.gopanic", "runtime.panicmem",
             "runtime.sigpanic", "main.null", "main.main"});
     EXPECT_EQ(said(), "Go panicked in main.null(): a nil pointer, or another bad address");
+    EXPECT_EQ(to_json(verdict())["claims"][0]["panic"], Json({{"of", "Go"}, {"frames", 6}}));
     aborts({"libc.so.6:abort", "std::sys::pal::unix::abort_internal", "std::process::abort", "shapes::aborts"});
     EXPECT_EQ(said(), "shapes::aborts() called abort()");
+    EXPECT_FALSE(to_json(verdict())["claims"][0].contains("panic"));
     for (const char *exported : {"raise_alarm", "abort_transfer", "rust_entry"}) { // which begin like the runtime's
         aborts({"libc.so.6:abort", "rust_panic", "core::panicking::panic_fmt", exported, "shapes::main"});
         EXPECT_EQ(said(), fmt::format("Rust panicked in {}()", exported));
