@@ -18,66 +18,49 @@ constexpr std::uint64_t memory_max = 256u << 20, maps_max = 64u << 20, perf_map_
 constexpr std::size_t threads_max = 65536;
 constexpr std::string_view deleted_suffix = " (deleted)"; // as the kernel marks /proc/PID/exe
 
-// As capture/render writes those of a thread that was in 32-bit code.
-user_regs_struct narrow_registers_of(JsonView json) {
-    auto value = [&](const char *name) { return json[name].natural().value_or(0) & UINT32_MAX; };
-    user_regs_struct regs{};
-    regs.rax = value("eax");
-    regs.rbx = value("ebx");
-    regs.rcx = value("ecx");
-    regs.rdx = value("edx");
-    regs.rsi = value("esi");
-    regs.rdi = value("edi");
-    regs.rbp = value("ebp");
-    regs.rsp = value("esp");
-    regs.rip = value("eip");
-    // -1: in no system call, as of 64-bit threads
-    const auto call = json["orig_eax"].natural().value_or(UINT32_MAX);
-    regs.orig_rax = static_cast<std::uint64_t>(std::int64_t{static_cast<std::int32_t>(call)});
-    regs.eflags = value("eflags");
-    regs.cs = value("cs");
-    regs.ss = value("ss");
-    regs.ds = value("ds");
-    regs.es = value("es");
-    regs.fs = value("fs");
-    regs.gs = value("gs");
-    regs.fs_base = value("fs_base");
-    regs.gs_base = value("gs_base");
-    return regs;
-}
+struct RegisterNames {
+    unsigned long long user_regs_struct::*member;
+    const char *wide, *narrow; // as capture/render names it, of a thread in 64-bit and in 32-bit code; null: has none
+};
+constexpr RegisterNames register_names[] = {{&user_regs_struct::r15, "r15", nullptr},
+                                            {&user_regs_struct::r14, "r14", nullptr},
+                                            {&user_regs_struct::r13, "r13", nullptr},
+                                            {&user_regs_struct::r12, "r12", nullptr},
+                                            {&user_regs_struct::rbp, "rbp", "ebp"},
+                                            {&user_regs_struct::rbx, "rbx", "ebx"},
+                                            {&user_regs_struct::r11, "r11", nullptr},
+                                            {&user_regs_struct::r10, "r10", nullptr},
+                                            {&user_regs_struct::r9, "r9", nullptr},
+                                            {&user_regs_struct::r8, "r8", nullptr},
+                                            {&user_regs_struct::rax, "rax", "eax"},
+                                            {&user_regs_struct::rcx, "rcx", "ecx"},
+                                            {&user_regs_struct::rdx, "rdx", "edx"},
+                                            {&user_regs_struct::rsi, "rsi", "esi"},
+                                            {&user_regs_struct::rdi, "rdi", "edi"},
+                                            {&user_regs_struct::rip, "rip", "eip"},
+                                            {&user_regs_struct::cs, "cs", "cs"},
+                                            {&user_regs_struct::eflags, "eflags", "eflags"},
+                                            {&user_regs_struct::rsp, "rsp", "esp"},
+                                            {&user_regs_struct::ss, "ss", "ss"},
+                                            {&user_regs_struct::fs_base, "fs_base", "fs_base"},
+                                            {&user_regs_struct::gs_base, "gs_base", "gs_base"},
+                                            {&user_regs_struct::ds, "ds", "ds"},
+                                            {&user_regs_struct::es, "es", "es"},
+                                            {&user_regs_struct::fs, "fs", "fs"},
+                                            {&user_regs_struct::gs, "gs", "gs"}};
 
 user_regs_struct registers_of(JsonView json) {
-    if (json["eip"].present())
-        return narrow_registers_of(json);
-    auto value = [&](const char *name) { return json[name].natural().value_or(0); };
+    const bool narrow = json["eip"].present();
+    const std::uint64_t mask = narrow ? UINT32_MAX : UINT64_MAX;
     user_regs_struct regs{};
-    regs.r15 = value("r15");
-    regs.r14 = value("r14");
-    regs.r13 = value("r13");
-    regs.r12 = value("r12");
-    regs.rbp = value("rbp");
-    regs.rbx = value("rbx");
-    regs.r11 = value("r11");
-    regs.r10 = value("r10");
-    regs.r9 = value("r9");
-    regs.r8 = value("r8");
-    regs.rax = value("rax");
-    regs.rcx = value("rcx");
-    regs.rdx = value("rdx");
-    regs.rsi = value("rsi");
-    regs.rdi = value("rdi");
-    regs.orig_rax = json["orig_rax"].natural().value_or(~0ull); // none: in no system call
-    regs.rip = value("rip");
-    regs.cs = value("cs");
-    regs.eflags = value("eflags");
-    regs.rsp = value("rsp");
-    regs.ss = value("ss");
-    regs.fs_base = value("fs_base");
-    regs.gs_base = value("gs_base");
-    regs.ds = value("ds");
-    regs.es = value("es");
-    regs.fs = value("fs");
-    regs.gs = value("gs");
+    for (const auto &[member, wide_name, narrow_name] : register_names)
+        if (const char *name = narrow ? narrow_name : wide_name)
+            regs.*member = json[name].natural().value_or(0) & mask;
+    // -1: in no system call
+    const std::uint64_t call = json[narrow ? "orig_eax" : "orig_rax"].natural().value_or(mask);
+    regs.orig_rax =
+        narrow ? static_cast<std::uint64_t>(std::int64_t{static_cast<std::int32_t>(static_cast<std::uint32_t>(call))})
+               : call;
     return regs;
 }
 
